@@ -1,4 +1,4 @@
-"""Who may open the page: this machine alone, unless somebody says otherwise."""
+"""Who may open the page: only this machine, unless the command line says otherwise."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ MOST_PASSWORD = 200  # characters that are compared
 def door(
     host: str | None, password: str, open_to_all: bool, environ: Mapping[str, str]
 ) -> dict[str, Any]:
-    """Where `launch` listens, and what it asks of visitors.
+    """Options for `launch`: the address to listen on, and the visitors' password.
 
     host         None: what GRADIO_SERVER_NAME says, else this machine only
-    password     what visitors must say, whatever name they give; "": nothing
-    open_to_all  that this is meant
+    password     any user name goes with it; "": none is needed
+    open_to_all  whether a page without a password is intended
 
     UserError if other machines can reach the page without a decision to let them in, or for a
     password that is too long. A Space is open: the Hub decides who sees it.
@@ -53,7 +53,7 @@ def check_host(host: str | None) -> None:
     try:
         found = socket.getaddrinfo(host.strip("[]"), 0, type=socket.SOCK_STREAM)
         for family, kind, _, _, address in found:
-            with socket.socket(family, kind) as probe:  # gradio would wait for ever
+            with socket.socket(family, kind) as probe:  # gradio would wait forever
                 probe.bind(address)
     except (OSError, UnicodeError) as error:
         raise UserError(
@@ -62,7 +62,7 @@ def check_host(host: str | None) -> None:
 
 
 def free(port: int | None) -> int | None:
-    """The port, if nobody listens there yet. UserError if not; None: gradio finds one."""
+    """The port, if it is free. UserError if it is taken; None: gradio finds one."""
     if port is None:
         return None
     try:
@@ -77,7 +77,7 @@ def free(port: int | None) -> int | None:
 
 
 def _here(host: str) -> bool:
-    """Whether an address is reached from this machine alone."""
+    """Whether only this machine can reach an address."""
     try:
         return ip_address(host.strip("[]")).is_loopback
     except ValueError:
@@ -85,7 +85,7 @@ def _here(host: str) -> bool:
 
 
 class Password:
-    """Compares in constant time, and shows itself nowhere."""
+    """Compares in constant time, and is never printed."""
 
     def __init__(self, password: str) -> None:
         self._wanted = password.encode("utf-8", "replace")
@@ -98,7 +98,7 @@ class Password:
 
 
 def signed_in(visitor: HTTPConnection) -> bool:
-    """For routes beside gradio's: whether a visitor told the password, or there is none."""
+    """For routes outside gradio: whether the visitor gave the password, or none is needed."""
     app = visitor.scope["app"]
     names = (f"access-token-{app.cookie_id}", f"access-token-unsecure-{app.cookie_id}")
     told = (app.tokens.get(visitor.cookies.get(name)) for name in names)

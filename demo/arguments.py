@@ -14,7 +14,7 @@ from moa_core.loading.memory import config_of
 
 
 def options(about: str | None, program: str | None) -> argparse.ArgumentParser:
-    """All of them. program: whose they are; None: what was started."""
+    """The page's option parser. program: its name in messages; None: the running program's."""
     parser = argparse.ArgumentParser(program, description=about, formatter_class=Help)
     parser.add_argument("--host", help="address to listen on (default: this machine only)")
     parser.add_argument("--port", type=int, help="default: the first free one from 7860")
@@ -40,8 +40,8 @@ def add_models(parser: argparse.ArgumentParser) -> None:
 
 
 def engine_of(options: argparse.Namespace) -> Engine:
-    """The models that were asked for; none is loaded yet. UserError where it is plain already that
-    they cannot be."""
+    """An engine for the chosen models; none is loaded yet. UserError for a choice that cannot
+    work."""
     preset = chosen_preset(options)
     pick_dtype(options.dtype, pick_device(options.device))
     if options.target is not None and isinstance(place := locate(options.target), Path):

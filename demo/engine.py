@@ -1,4 +1,4 @@
-"""The models of this process: loaded once, at first use, and decoding for one visitor at a time."""
+"""The models of this process: loaded once, and decoding for one visitor at a time."""
 
 from __future__ import annotations
 
@@ -41,9 +41,9 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 MOST_NEW_TOKENS = 512
-# The page's fixed tree: with the root six rows, which onnxruntime multiplies at once.
+# The page's fixed tree: six rows with the root, which onnxruntime multiplies at once.
 FIXED_TREE = TreeSettings(5, 2, 5)
-PATIENCE = 30.0  # seconds for a lost link, when there is no more to write alone
+PATIENCE = 30.0  # seconds to wait for a lost link when the drafter has no more to write
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ class Request:
 
 @dataclass
 class Run:
-    """One decoding about to happen: consume `events`, then read `trace`."""
+    """A run that is ready to start: consume `events`, then read `trace`."""
 
     target: Target
     prompt_ids: list[int]
@@ -75,7 +75,7 @@ class Run:
 class Engine:
     """Targets and drafters by name.
 
-    target    a name, folder or Hub id to offer before those that are installed
+    target    a name, folder or Hub id to offer before the installed ones
     drafters  by method, to offer for the first target in place of the installed ones
     loading   how to load the first target: what `load_target` takes besides its name
     """
@@ -88,22 +88,22 @@ class Engine:
     ) -> None:
         self.given = dict(drafters or {})
         self.worker = Worker()
-        self.borrows = False  # whether a GPU is there only while a run goes on
+        self.borrows = False  # whether a GPU is available only during runs
         self._named, self._how = target, dict(loading or {})
         self._said: dict[str, str] = {}
         self._facts: dict[str, str] = {}
-        self._threads: dict[str, int] = {}  # by target, the quickest number
+        self._threads: dict[str, int] = {}  # the fastest number, by target
         self._loading: dict[str, Future[Target]] = {}
         self._drafters: dict[tuple[str, str], Drafter] = {}
         self._lock = Lock()
 
     @cached_property
     def installed(self) -> dict[str, Installed]:
-        """The targets there are, by name; the first is the one to begin with."""
+        """The available targets by name; the first is the default."""
         try:
             ours = bundle()
             there = {ours.target: ours}
-        except UserError as error:  # the page opens all the same, and says what is missing
+        except UserError as error:  # the page opens anyway and says what is missing
             log.warning("no bundle: %s", error)
             there = {}
         first = self._named or next(iter(there), "")
@@ -124,22 +124,22 @@ class Engine:
         return ordered([*there, *auto, *WITHOUT_WEIGHTS])
 
     def stops(self, target: str = "") -> list[int]:
-        """Every N that a MoA drafter of a target was trained for."""
+        """Every N for which the target has a MoA drafter."""
         return [tli_of(name) for name in self.methods(target) if family(name) == "moa"]
 
     def default(self, target: str = "") -> str:
-        """MoA with the fewest of the target's layers: the quickest."""
+        """MoA with the fewest target layers: the fastest."""
         stops = self.stops(target)
         return f"moa-n{min(stops)}" if stops else self.methods(target)[0]
 
     def best_alone(self, target: str = "") -> str:
-        """MoA with the most of the target's layers: it writes best when the target is gone."""
+        """MoA with the most target layers: it writes best without the target."""
         stops = self.stops(target)
         return f"moa-n{max(stops)}" if stops else self.default(target)
 
     @property
     def busy(self) -> bool:
-        """Whether a run is going on that others have to wait for."""
+        """Whether a run is in progress that others must wait for."""
         return self.worker.turn.locked() and not self.worker.gives_way
 
     def ready(self, target: str = "") -> bool:
@@ -168,15 +168,15 @@ class Engine:
         return target
 
     def wait(self, target: str, seconds: float) -> None:
-        """Until a target is there, known not to load, or the time is over."""
+        """Wait until a target has loaded or failed to load, or the time is up."""
         wait([self.start(target)], seconds)
 
     def said(self, target: str = "") -> str:
-        """How far the loading of a target is, in words; "" before there is anything to say."""
+        """The progress of loading a target; "" before there is any."""
         return self._said.get(target or self.first, "")
 
     def load_here(self) -> None:
-        """Load all there is now, in this thread; what cannot be is said when it is asked for."""
+        """Load all models now, in this thread; failures are reported when a model is used."""
         self.worker.inline = True
         for name in self.installed:
             for method in self.methods(name):
@@ -186,7 +186,7 @@ class Engine:
                     log.warning("%s for %s: %s", method, name, error)
 
     def target(self, name: str = "") -> Target:
-        """A target, once it is there. UserError if it cannot be loaded."""
+        """A target; waits until it is loaded. UserError if it cannot be."""
         target = self.start(name).result()
         if target.tokenizer is None:
             raise UserError(f"The target {target.name} has no tokenizer, so it cannot read text.")
@@ -216,7 +216,7 @@ class Engine:
         if method == "eagle":
             return first_eagle(self.spec("eagle2", name), target)
         drafter = load_drafter(self.spec(method, name), target)
-        if info := self._of(name).drafters.get(method):  # published ones do not say their tree
+        if info := self._of(name).drafters.get(method):  # published drafters do not name their tree
             drafter.tree = info.tree
         return drafter
 
@@ -228,7 +228,7 @@ class Engine:
     def refusal(
         self, method: str, target: str = "", called: Callable[[str], str] = label
     ) -> str | None:
-        """Why a method cannot run, in one sentence that names methods so; None if it can."""
+        """Why a method cannot run, as a sentence; None if it can. called: names methods in it."""
         there = self.methods(target)
         if method in there:
             return None
@@ -241,16 +241,16 @@ class Engine:
         )
 
     def named(self, method: str, target: str = "") -> str:
-        """The method that a text names; another text stays as it is, to be refused."""
+        """The method that a text names; any other text is returned unchanged, to be refused."""
         return matched(method, self.methods(target)) or method
 
     def _of(self, target: str) -> Installed:
         return self.installed.get(target or self.first) or Installed(target, {})
 
     def describe(self, target: str = "") -> str:
-        """Target, device, number format, memory and threads, in a line."""
+        """Target, device, number format, memory and threads in a line."""
         name = target or self.first
-        if name in self._facts:  # where a GPU is borrowed, weights are away in between
+        if name in self._facts:  # with a borrowed GPU, weights are elsewhere between runs
             return self._facts[name]
         there = self.target(target)
         need, device = there.need, there.device.type
@@ -271,9 +271,9 @@ class Engine:
         should_stop: Callable[[], bool] = lambda: False,
         link: Callable[[Target, Drafter], FarTarget] | None = None,
     ) -> Run:
-        """Everything up to the first event. UserError for whatever the visitor can mend.
+        """Prepare a run. UserError for anything that the visitor can fix.
 
-        link  the target at the end of a link that may be lost for at most PATIENCE
+        link  wraps target and drafter in a link that may be lost for at most PATIENCE
         """
         if request.max_new_tokens > MOST_NEW_TOKENS:
             raise UserError(f"A run has at most {MOST_NEW_TOKENS} new tokens.")
@@ -298,7 +298,7 @@ class Engine:
         return Run(target, ids, trace, trace.record(events))
 
     def in_turn(self, events: Iterator[T], target: str = "") -> Iterator[T]:
-        """The events, when no other run is going on, by as many threads as are quickest."""
+        """The events, once no other run is in progress, with the fastest number of threads."""
         return self.worker.run(_by(self._threads.get(target or self.first), events))
 
 
@@ -308,7 +308,7 @@ def decoded(engine: Engine, request: Request, should_stop: Callable[[], bool]) -
 
 
 def _by(number: int | None, events: Iterator[T]) -> Iterator[T]:
-    """The events, made by that many threads. torch keeps the number for each Python thread."""
+    """The events, computed with this many threads. torch keeps the number per Python thread."""
     if number is not None:
         torch.set_num_threads(number)
     with closing(events):  # type: ignore[type-var]

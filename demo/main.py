@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def main(arguments: Sequence[str]) -> None:
-    """`moa demo`: by the entry point that pyproject.toml names, where the package is installed."""
+    """`moa demo`: called by the entry point of an installed package."""
     _, launch = opened(arguments, "moa demo")
     launch()
 
@@ -24,16 +24,16 @@ def main(arguments: Sequence[str]) -> None:
 def opened(
     arguments: Sequence[str], program: str | None = None
 ) -> tuple[gr.Blocks, Callable[[], None]]:
-    """The page, and what puts it up and waits. MOA_OPTIONS come before the arguments.
+    """The page, and a function that serves it and waits. MOA_OPTIONS come before the arguments.
 
-    Ends the process, with a sentence, if a person was mistaken.
+    Ends the process with a sentence for a user's mistake.
     """
-    # The imports make some 900,000 objects that stay for good. Python's collector of garbage would
-    # walk them again and again meanwhile.
+    # The imports make some 900,000 permanent objects, which Python's garbage collector would
+    # scan again and again.
     gc.disable()
     keep_small()  # before torch is imported
 
-    import gradio  # noqa: F401  of all that only the page needs it is missed first
+    import gradio  # noqa: F401  first, so that an installation without the page fails here
 
     from demo import space, zero
     from demo.access import check_host, door, free
@@ -60,7 +60,7 @@ def opened(
         page = build_demo(engine, chosen.words)
     except UserError as error:
         parser.error(str(error))
-    gc.freeze()  # collect from here on, but do not walk again what is here to stay
+    gc.freeze()  # collect from here on, but skip the permanent objects
     gc.enable()
 
     def launch() -> None:

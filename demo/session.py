@@ -1,4 +1,4 @@
-"""One visitor: whose run is the newest, what it left behind, and how runs begin and end."""
+"""A visitor's runs: how they start and end, and what they leave behind."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ from moa_core.errors import UserError
 
 log = logging.getLogger(__name__)
 
-LINGER = 60.0  # seconds that a session is held after its page was closed, or lost its network
+LINGER = 60.0  # seconds that a session is kept after its page closed or lost its network
 PRIVATE = {"api_visibility": "private", "show_progress": "hidden"}
 Work = Callable[..., Iterator[tuple[Any, ...]]]
 
 
 @dataclass(frozen=True)
 class Shared:
-    """What all tabs share: the models, and the components above the tabs.
+    """What all tabs share: models, and components above the tabs.
 
     visit   a `Visit`, one per visitor; None until the page has loaded
     target  name of the target in use
     tabs    names of the page's tabs, in their order
-    header  of the page: a tab that is opened by a link is told by its event `follow`
+    header  of the page; its event `follow` reports a tab that a link opened
     """
 
     engine: Engine
@@ -43,12 +43,12 @@ class Shared:
 
 @dataclass
 class Visit:
-    """One visitor's runs: a new one ends the last, and Stop ends the newest.
+    """A visitor's runs. A new run ends the previous one; Stop ends the newest.
 
-    trace  the newest that the Live tab finished or opened, with its words
-    rival  another method's of the same prompt, with its words, once it has run
-    shown  what the Live tab shows, and how to go on with it
-    cut    the stage's link, while a run goes on here without its target
+    trace  the newest that the Live tab has finished or opened, with its words
+    rival  another method's trace of the same prompt, with its words, once it has run
+    shown  what the Live tab shows
+    cut    the stage's link, while a run is offline here
     said   the last words of each status line
     """
 
@@ -61,7 +61,7 @@ class Visit:
     _stopped: int = 0
 
     def begin(self) -> None:
-        """A new run; its number is the newest."""
+        """Start a run; returns its number."""
         self.number += 1
 
     def stop(self) -> None:
@@ -74,9 +74,9 @@ class Visit:
 
 
 class Visits(dict[str, Visit]):
-    """The visitors who are here, by the hash of their session.
+    """The current visitors, by session hash.
 
-    Their runs end when they leave, even one that only waits.
+    Their runs end when they leave, even if they are still waiting.
     """
 
     def arrive(self, request: gr.Request) -> Visit:
@@ -98,21 +98,21 @@ def connect(
     outputs: Sequence[Any],
     elsewhere: Callable[[Visit], Awaitable[None]] | None = None,
 ) -> Dependency:
-    """Let a button run `work`, in turn with all other runs, and another one stop it.
+    """Connect a button that runs `work`, in turn with all other runs, and one that stops it.
 
     work     work(visit, should_stop, *inputs) yields values for `outputs`; UserErrors become
              sentences
     outputs  components, a status line first
-    elsewhere  waits until a run that is decoded elsewhere has ended
+    elsewhere  waits for the end of a run that is decoded elsewhere
 
-    An output that is only now and then given a value belongs into a `.then`: gradio makes a
-    component anew for every skip of a stream, which takes decoding's time. And a stream ends with
-    all of what it shows, not with a skip: gradio sends what changed, its page handles each message
-    in a timer of its own, so one may overtake another, and only the last tells everything.
+    Put an output that rarely changes into a `.then`: gradio rebuilds a component for every skip of
+    a stream, which slows decoding. End a stream with the whole value, not with a skip: gradio sends
+    differences, and the browser may handle two messages in the wrong order, so only the last one is
+    sure to be complete.
     """
     engine, status = shared.engine, outputs[0]
 
-    # Functions of their own, not partials: in those gradio sees no annotations.
+    # Functions, not partials: gradio sees no annotations in partials.
     def begin(visit: Visit | None, request: gr.Request) -> tuple[Any, ...]:
         said = say(waiting(engine), "wait")
         engine.worker.join(request.session_hash or "")
@@ -131,7 +131,7 @@ def connect(
             engine.worker.leave(request.session_hash or "")
 
     def end(visit: Visit) -> tuple[Any, ...]:
-        # Once more: on a busy page what Stop says may come after what the run said.
+        # Again: on a busy page, Stop's status may arrive after the run's.
         buttons = gr.update(interactive=True), gr.update(interactive=False)
         return *buttons, visit.said.get(status._id, gr.skip())
 
@@ -154,13 +154,13 @@ def connect(
 
 
 def show_results(ended: Dependency, where: str) -> None:
-    """Bring results into sight when their run has ended. where: the elem_id they have."""
+    """Scroll to the results when their run has ended. where: their elem_id."""
     js = f"() => {{ {script('common/static/show_results.js')}('{where}'); }}"
     ended.then(None, None, None, js=js, **PRIVATE)
 
 
 def guarded(work: Work, count: int, visit: Visit, *values: Any) -> Iterator[tuple[Any, ...]]:
-    """Run `work` for the newest run of a visit; whatever goes wrong becomes a sentence."""
+    """Run `work` for the newest run of a visit; errors become sentences."""
     number = visit.number
     rest: tuple[Any, ...] = (gr.skip(),) * (count - 1)
     if visit.ended(number):
@@ -168,7 +168,7 @@ def guarded(work: Work, count: int, visit: Visit, *values: Any) -> Iterator[tupl
         return
     try:
         for given in work(visit, lambda: visit.ended(number), *values):
-            rest = given[1:]  # said once more beside an error: see `connect`
+            rest = given[1:]  # repeated with an error: see `connect`
             yield given
     except UserError as error:
         yield say(str(error), "error"), *rest
@@ -180,7 +180,7 @@ def guarded(work: Work, count: int, visit: Visit, *values: Any) -> Iterator[tupl
 
 
 def waiting(engine: Engine) -> str:
-    """What a run waits for, in words; "" where it need not wait."""
+    """What a run is waiting for, as a sentence; "" if it need not wait."""
     if engine.busy or engine.worker.wanted:
         return "Another run is in progress; yours starts next."
     if not engine.ready():

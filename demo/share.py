@@ -1,4 +1,4 @@
-"""Sharing a tab's settings: a button that makes a link of them, and an address that brings them."""
+"""Share a tab's settings: a button that makes a link, and reading the page's address."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from demo.common.status import say
 from demo.engine import Engine
 from demo.session import PRIVATE
 
-# Longer prompts make addresses that browsers and chats cut.
+# Browsers and chat programs cut the addresses of longer prompts.
 LONGEST = 1500
 TEXTS = ("target", "method", "methods", "link", "prompt")
 OTHERS = ("tab", "class", "pace", "view", "deep_link")  # the page and gradio read these
-FOREIGN = ("__", "utm_")  # how names begin that gradio, the Hub and campaigns add
+FOREIGN = ("__", "utm_")  # prefixes of names that gradio, the Hub and campaigns add
 
 
 def query_of(settings: Mapping[str, Any]) -> str:
-    """Settings as a query string; those that are empty are left out."""
+    """Settings as a query string, without empty ones."""
     known = {name: settings.get(name) for name in (*TEXTS, *NUMBERS)}
     return urlencode({name: value for name, value in known.items() if value not in (None, "")})
 
 
 def settings_of(query: Mapping[str, str]) -> tuple[dict[str, Any], list[str]]:
-    """What an address sets, and a sentence for each part of it that cannot be used."""
+    """The settings in an address, and a sentence for each part that cannot be used."""
     found: dict[str, Any] = {
         name: query[name] for name in TEXTS if len(query.get(name, "")) in range(1, 50_001)
     }
@@ -50,7 +50,7 @@ def settings_of(query: Mapping[str, str]) -> tuple[dict[str, Any], list[str]]:
 def share_box(
     prefix: str, status: gr.HTML, make: Callable[..., tuple[Any, str]], inputs: Sequence[Any]
 ) -> None:
-    """A button that makes a link, and the box that shows it; ids begin with the prefix.
+    """A button that makes a link, and a box that shows it; ids start with the prefix.
 
     make  from the inputs' values to (status, query string)
     """
@@ -69,19 +69,19 @@ def share_fold(prefix: str, *given: Any) -> None:
 
 
 def address_of(tab: str, settings: Mapping[str, Any]) -> tuple[Any, str]:
-    """(status, query string) of a tab's settings; no query where the prompt is too long for one."""
+    """(status, query string) of a tab's settings; no query if the prompt is too long."""
     if len(settings.get("prompt") or "") > LONGEST:
         return say(f"A link holds at most {LONGEST:,} characters of prompt.", "error"), ""
     return say("The link is ready to copy.", "done"), f"?tab={tab}&{query_of(settings)}"
 
 
 def named(tab: str, request: gr.Request) -> Mapping[str, str]:
-    """What the page's address says for a tab; nothing where it is for another one."""
+    """The parameters of the page's address, if it is for this tab."""
     return request.query_params if request.query_params.get("tab") == tab else {}
 
 
 def brought(engine: Engine, query: Mapping[str, str]) -> tuple[dict[str, Any], list[str]]:
-    """What an address sets on this page, and a sentence for each part that cannot be used."""
+    """The settings that this page takes, and a sentence for each part that cannot be used."""
     given, wrong = settings_of(query)
     known = (*TEXTS, *NUMBERS, *OTHERS)
     if odd := [name[:40] for name in query if name not in known and not name.startswith(FOREIGN)]:
@@ -97,7 +97,7 @@ def brought(engine: Engine, query: Mapping[str, str]) -> tuple[dict[str, Any], l
 def values_of(
     given: Mapping[str, Any], wrong: Sequence[str], names: Sequence[str]
 ) -> tuple[Any, ...]:
-    """(status, a value for each name): the status says what was not used of an address."""
+    """(status, a value for each name): the status names the unused parts of the address."""
     reasons = "; ".join(reason.rstrip(".") for reason in wrong)
     words = f"Part of the address was not used: {reasons}."
     status = say(words, "error") if wrong else gr.skip()
@@ -107,7 +107,7 @@ def values_of(
 def load_address(
     demo: gr.Blocks, read: Callable[..., Any], outputs: Sequence[Any], *also: Any
 ) -> Dependency:
-    """Take a tab's settings from the page's address when the page opens, and at other events.
+    """Read a tab's settings from the page's address when the page opens, and at other events.
 
     read  from the request to values for the outputs
     """

@@ -1,4 +1,4 @@
-"""Assembles the page: what all tabs share, then the tabs, then what connects them."""
+"""Assembles the page: shared parts, tabs, and their connections."""
 
 from __future__ import annotations
 
@@ -60,9 +60,9 @@ SCRIPTS = (
     "live/tour.js",
 )
 ICON, PREVIEW = (ASSETS / "pictures" / name for name in ("icon.svg", "live.png"))
-LOOK_EVERY = 1.0  # seconds, at how far a download is
-MOST_SESSIONS = 256  # that are held; gradio's 10,000, of 0.56 MB at least, are too many
-LINKS = Limits(sessions=24, context=2048)  # of drafters in visitors' browsers
+LOOK_EVERY = 1.0  # seconds between updates of a download's progress
+MOST_SESSIONS = 256  # sessions kept; gradio keeps 10,000, of at least 0.56 MB each
+LINKS = Limits(sessions=24, context=2048)  # for drafters in visitors' browsers
 
 
 def build_demo(engine: Engine, note: str = "") -> gr.Blocks:
@@ -97,8 +97,8 @@ def build_demo(engine: Engine, note: str = "") -> gr.Blocks:
                     carry(demo, tab, prompt)
                 tab.select(None, js=OPENED.format(module.ID))
         machine = status_line("Loading the models.", "load", elem_id="machine")
-        # In the browser alone: if a server's event wrote to the tabs, gradio's page would copy all
-        # of their contents at each update.
+        # In the browser: if a server event updated the tabs, gradio's page would copy all their
+        # contents at each update.
         for event in (demo.load, header.back):
             event(None, None, tabs, js=OPEN_TAB, **PRIVATE)
         gr.on(
@@ -118,15 +118,15 @@ def build_demo(engine: Engine, note: str = "") -> gr.Blocks:
 
 
 def launch_options(engine: Engine) -> dict[str, Any]:
-    """What the page needs of gradio's `launch`, wherever it listens."""
+    """The page's options for gradio's `launch`, except its address."""
     host = os.environ.get("SPACE_HOST")
     meta = {"og:title": TITLE, "og:description": ABOUT}
-    if host:  # who shows a preview needs a whole address
+    if host:  # previews need a full address
         gr.set_static_paths([PREVIEW])
         meta["og:image"] = f"https://{host}/gradio_api/file={PREVIEW}"
     head = [f'<meta name="description" content="{ABOUT}">']
     head += [f'<meta property="{name}" content="{words}">' for name, words in meta.items()]
-    each = LINKS.sessions if host else EACH  # a Space's proxy is one address for all
+    each = LINKS.sessions if host else EACH  # all visitors of a Space share its proxy's address
     device = Device(engine.target, engine.drafter, LINKS, each, signed_in)
     return {
         "app_kwargs": {"routes": [] if engine.borrows else [device.mount()]},
@@ -135,7 +135,7 @@ def launch_options(engine: Engine) -> dict[str, Any]:
         "theme": theme(),
         "css": style_sheet(),
         "css_paths": CSS,
-        "ssr_mode": False,  # a Space would switch it on: our scripts gain nothing by Node
+        "ssr_mode": False,  # a Space would switch it on, without a gain for our scripts
         "max_file_size": 64 * 2**20,  # bytes
         "run_history": False,
         "state_session_capacity": MOST_SESSIONS,
@@ -144,9 +144,9 @@ def launch_options(engine: Engine) -> dict[str, Any]:
 
 
 def _forget(demo: gr.Blocks, visits: Visits) -> None:
-    """Drop the sessions without a page that were not used of late: gradio would hold them for good.
+    """Drop unused sessions without a page, which gradio would keep forever.
 
-    Those of programs that call an endpoint never had a page.
+    Programs that call an endpoint never have a page.
     """
     holder, now = demo.state_holder, datetime.now()
     with holder.lock:
@@ -157,7 +157,7 @@ def _forget(demo: gr.Blocks, visits: Visits) -> None:
 
 
 def _machine(engine: Engine, target: str) -> Iterator[dict[str, str]]:
-    """What runs here, as soon as that is known."""
+    """The models and the machine, once the models are loaded."""
     told = ""
     try:
         while not engine.ready(target):

@@ -1,9 +1,9 @@
-"""Who decodes when: one run at a time, in a thread of its own that ends with it.
+"""One run decodes at a time, each in a new thread.
 
-OpenMP keeps a team of threads for every thread that ever called for one. Once there are more of
-them than processors, those that wait sleep instead of spinning, and each of the hundreds of
-operations in a cycle has to wake somebody. gradio gives each press of a button whatever thread is
-free. So a job has a thread here that ends with it, and its team with it.
+OpenMP keeps a team of threads for every thread that has ever used one. With more of them than
+processors, waiting threads sleep instead of spinning, and each of the hundreds of operations in a
+cycle must wake them. gradio runs each event in any free thread. Here, a job's thread and its team
+end with the job.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from contextlib import closing
 from time import sleep
 from typing import TypeVar
 
-AHEAD = 64  # events that may be there before they are asked for: feeding the page stops nothing
-LOOK = 0.015  # seconds between two looks for new ones: being woken for each slows the other down
+AHEAD = 64  # events computed ahead, so that updating the page does not stop decoding
+LOOK = 0.015  # seconds between checks for events: a wake-up for each would slow decoding
 T = TypeVar("T")
 
 
 class Worker:
-    """Threads for jobs, a lock for the one run that goes on, and who waits for it.
+    """Threads for jobs, a lock for the current run, and the waiting visitors.
 
-    inline     whether jobs are done in the thread that asks for them
-    begun      jobs that were ever begun
-    gives_way  whether the run that goes on ends as soon as somebody waits
+    inline     whether jobs run in the caller's thread
+    begun      number of jobs started so far
+    gives_way  whether the current run ends as soon as somebody waits
     """
 
     def __init__(self) -> None:
@@ -40,7 +40,7 @@ class Worker:
         self.turn, self._alone = threading.Lock(), threading.Lock()
 
     def submit(self, job: Callable[[], T]) -> Future[T]:
-        """Begin a job, in a thread of its own."""
+        """Start a job in a new thread."""
         done: Future[T] = Future()
         self.begun += 1
 
@@ -57,7 +57,7 @@ class Worker:
         return done
 
     def load(self, job: Callable[[], T]) -> Future[T]:
-        """The same, one after the other."""
+        """The same, as a stream."""
 
         def work() -> T:
             with self._alone:
@@ -66,8 +66,8 @@ class Worker:
         return self.submit(work)
 
     def run(self, events: Iterator[T]) -> Iterator[T]:
-        """The same events, made in a thread of their own when no other run is going on. They end
-        when the caller stops asking."""
+        """The same events, computed in a new thread once no other run is in progress. They end when
+        the caller stops iterating."""
         made: deque[T] = deque()
         left = threading.Event()
 
@@ -96,12 +96,12 @@ class Worker:
                 wait([done])
 
     def join(self, who: str) -> None:
-        """Wait for the turn, or have it."""
+        """Wait for the turn, or take it."""
         self._waiting.add(who)
 
     @property
     def wanted(self) -> bool:
-        """Whether anybody has, or waits for, the turn."""
+        """Whether anybody has the turn or waits for it."""
         return bool(self._waiting)
 
     def leave(self, who: str) -> None:

@@ -1,8 +1,8 @@
-"""ZeroGPU: a run borrows a GPU, in a process that is forked for that.
+"""ZeroGPU: each run borrows a GPU, in a forked process.
 
-That process has a copy of this one's memory as it was when it was forked, models included, and is
-used again for later runs. It gets plain data and yields plain data, since both are pickled. Stop
-reaches it as a file that it looks for.
+That process has a copy of this one's memory at the time of the fork, models included, and serves
+later runs too. It receives and yields plain data, because both are pickled. Stop reaches it as a
+file.
 """
 
 from __future__ import annotations
@@ -32,25 +32,25 @@ except ImportError:
 log = logging.getLogger(__name__)
 
 ON = ("1", "t", "true")  # how the package reads SPACES_ZERO_GPU
-MOVING = 15.0  # seconds for the weights on their way to the GPU; assumed, not measured
-RATE = 25.0  # tokens per second at least, of 8 billion parameters on such a GPU; assumed as well
-HELD: dict[str, Engine] = {}  # the engine, on both sides of the fork
-Job = Callable[..., Iterator[Any]]  # job(engine, *given, should_stop), a function of a module
+MOVING = 15.0  # seconds to move the weights to the GPU; assumed, not measured
+RATE = 25.0  # tokens per second, at least, with 8 billion parameters; assumed
+HELD: dict[str, Engine] = {}  # the engine, in both processes
+Job = Callable[..., Iterator[Any]]  # job(engine, *given, should_stop), a module's function
 
 
 def lent() -> bool:
-    """Whether GPUs are lent here, for a while at a time."""
+    """Whether GPUs are lent here, per run."""
     return spaces is not None and os.environ.get("SPACES_ZERO_GPU", "").lower() in ON
 
 
 def hold(engine: Engine) -> None:
-    """Load everything in this thread, before any fork. No effect where no GPUs are lent.
+    """Load everything in this thread, before any fork. Does nothing without ZeroGPU.
 
-    The package makes believe that there is a GPU until one is borrowed, in the main thread alone.
+    Until a GPU is borrowed, the package pretends in the main thread that there is one.
     """
     if not lent():
         return
-    # Threads would not be forked, and in others than this one nothing makes believe.
+    # Other threads would not be forked, and see no pretended GPU.
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     os.environ.setdefault("HF_DEACTIVATE_ASYNC_LOAD", "1")  # transformers reads weights in several
     HELD["engine"] = engine
@@ -63,8 +63,8 @@ def hold(engine: Engine) -> None:
 
 
 def borrowed_seconds(tokens: int) -> int:
-    """How long to borrow a GPU for that many tokens. UserError where that is too long."""
-    seconds = math.ceil(MOVING + tokens / RATE)  # the package would cut a fraction off
+    """Seconds to borrow a GPU for this many tokens. UserError if that is too long."""
+    seconds = math.ceil(MOVING + tokens / RATE)  # the package drops fractions
     most = space.number(os.environ, "MOA_GPU_SECONDS")
     if seconds > most:
         raise UserError(
@@ -77,9 +77,9 @@ def borrowed_seconds(tokens: int) -> int:
 def borrow(
     engine: Engine, tokens: int, job: Job, *given: Any, should_stop: Callable[[], bool]
 ) -> Iterator[Any]:
-    """What `job(engine, *given, should_stop)` yields; on a borrowed GPU where GPUs are lent.
+    """Yield from `job(engine, *given, should_stop)`, on a borrowed GPU under ZeroGPU.
 
-    tokens  decoded at most: the time is estimated from them
+    tokens  the most to decode; gives the time to borrow
     """
     if not engine.borrows:
         yield from job(engine, *given, should_stop)
@@ -99,7 +99,7 @@ def borrow(
 def _work(seconds: int, stop: str, job: Job, given: tuple[Any, ...]) -> Iterator[tuple[str, Any]]:
     """Run the job, in the forked process. Yields (kind, value): yielded, refused or failed."""
     del seconds
-    torch.set_num_threads(1)  # a pool of threads would not have been forked with the rest
+    torch.set_num_threads(1)  # a thread pool would not have been forked
     HELD["engine"].borrows = False  # here it has the GPU
     try:
         with closing(job(HELD["engine"], *given, Path(stop).exists)) as made:  # type: ignore[type-var]
@@ -117,5 +117,5 @@ def _duration(seconds: int, *others: Any) -> int:
     return seconds
 
 
-# One function for all jobs: the package keeps a process, with the weights in it, for each.
+# One function for all jobs: the package keeps a process with the weights for each function.
 _elsewhere = spaces.GPU(duration=_duration)(_work) if lent() else _work

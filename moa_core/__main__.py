@@ -29,7 +29,7 @@ def parser() -> argparse.ArgumentParser:
         )
         module.add_arguments(command)
         command.set_defaults(run=module.run)
-    # Its options are its own: no word is taken for one here.
+    # The page parses its own options.
     page = commands.add_parser(
         "demo", help="The page in the browser.", add_help=False, prefix_chars="\0"
     )
@@ -39,7 +39,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def _open_page(options: argparse.Namespace) -> None:
-    """Only the entry point of an installation knows the page."""
+    """The page is known only by an installation's entry point."""
     for point in entry_points(group="moa.commands", name="demo"):
         point.load()(options.words)
         return
@@ -52,7 +52,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; its exit code."""
     given = list(sys.argv[1:] if arguments is None else arguments)
     options = parser().parse_args(given, argparse.Namespace(given=given))
-    # Its retries end in one sentence of ours.
+    # After its retries, we print one sentence.
     logging.getLogger("huggingface_hub").setLevel(logging.CRITICAL)
     return ended(lambda: options.run(options))
 

@@ -90,7 +90,7 @@ def chosen_preset(options: argparse.Namespace) -> Preset | None:
 
 
 def loading(options: argparse.Namespace, drafters: Sequence[str] = ()) -> dict[str, Any]:
-    """What `load_target` takes besides the target's name. drafters: to be loaded with it."""
+    """Options of `load_target` besides the target's name. drafters: loaded with it."""
     given = {name: getattr(options, name) for name in ("dtype", "device", "bits", "drafts")}
     return {**given, "drafters": drafters, "report": on_terminal}
 

@@ -1,4 +1,4 @@
-"""Where the files lie that come with the program: bundled models, suites, recorded results."""
+"""The folder of bundled files: models, suites, recorded results."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""The exception for a person's mistakes, and how commands end."""
+"""The exception for a user's mistakes, and how commands end."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-# Packages that only some commands need, and what installs them: extras in pyproject.toml.
+# Packages that only some commands need, and the extras of pyproject.toml that install them.
 EXTRAS = {"datasets": "datasets", "websockets": "websockets"} | dict.fromkeys(
     ("gradio", "pandas", "plotly"), "'moa-speculative[demo]'"
 )
 
 
 class UserError(ValueError):
-    """A person's mistake: one sentence that says what to change."""
+    """A user's mistake: one sentence that says what to change."""
 
 
 def first_line(error: Exception) -> str:
-    """The first line of an error's text, with the next one if it ends in a colon; or its kind."""
+    """The first line of an error's text, with the next one after a colon; else its type."""
     lines = [line.strip() for line in str(error).strip().splitlines()] or [type(error).__name__]
     found = " ".join(lines[: 2 if lines[0].endswith(":") else 1])
     return f"{found} is missing" if isinstance(error, KeyError) else found
@@ -27,9 +27,9 @@ def first_line(error: Exception) -> str:
 
 @contextmanager
 def saying(sentence: str) -> Iterator[None]:
-    """Turn whatever goes wrong into a UserError: this sentence, and the first line of the error.
+    """Turn any error into a UserError: this sentence, and the first line of the error.
 
-    For calls of libraries, which raise errors of many kinds.
+    For calls of libraries, which raise many kinds of errors.
     """
     try:
         yield
@@ -40,7 +40,7 @@ def saying(sentence: str) -> Iterator[None]:
 
 
 def ended(run: Callable[[], object]) -> int:
-    """Run a command and return its exit code: 2, with one sentence, for a person's mistake."""
+    """Run a command and return its exit code: 2, with one sentence, for a user's mistake."""
     try:
         run()
     except UserError as error:

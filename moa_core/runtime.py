@@ -18,26 +18,26 @@ if TYPE_CHECKING:
     from moa_core.model.target import Target
 
 ROOT = Path(__file__).parents[1]
-LARGE = 3e8  # numbers of a model that is large enough to use all threads
-MOST = 1024  # threads that may be asked for
+LARGE = 3e8  # parameters of a model that is large enough to use all threads
+MOST = 1024  # most threads
 READ, NODES = 64, 12  # tokens of the prompt; drafts of the tree
 TIMES = 8
 
-PRIMITIVES = 128  # that oneDNN keeps: one for each matrix's shape and number of rows
-# In bytes: larger blocks are given back at once; this much may be left over at the top.
+PRIMITIVES = 128  # oneDNN's cached kernels: one per matrix shape and number of rows
+# Bytes: larger blocks are freed at once; this much may stay free at the top.
 MAPPED, LEFT = 1 << 20, 4 << 20
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # glibc's names in malloc.h
 EVERY = 20.0  # seconds between searches for free pages, each of 3 to 100 ms
 
 
 def check_threads(asked: int | None) -> None:
-    """UserError for a number of threads that torch does not take. None: the quickest."""
+    """UserError for an invalid number of threads. None: the fastest number."""
     if asked is not None and not 1 <= asked <= MOST:
         raise UserError(f"--threads must be a whole number from 1 to {MOST}.")
 
 
 def settle(target: Target, asked: int | None = None) -> int:
-    """Set this thread's number of threads: as asked, by OMP_NUM_THREADS, or the quickest."""
+    """Set this thread's number of threads: the given one, OMP_NUM_THREADS, or the fastest."""
     import torch
 
     if asked or (target.device.type == "cpu" and "OMP_NUM_THREADS" not in os.environ):
@@ -46,11 +46,11 @@ def settle(target: Target, asked: int | None = None) -> int:
 
 
 def quickest(target: Target) -> int:
-    """The number, of powers of two up to torch's own, that verifies and steps soonest.
+    """The fastest number of threads, among powers of two up to torch's own number.
 
-    Operations of a small model are so short that threads wait for each other. So some steps of the
-    target are timed with each number; a large model takes all threads. A smaller number wins
-    unless a larger one is a twentieth quicker.
+    In a small model, operations are so short that threads wait for each other. So steps of the
+    target are timed with each number; a large model uses all threads. A smaller number wins unless
+    a larger one is 5 % faster.
     """
     import torch
 
@@ -72,12 +72,12 @@ def quickest(target: Target) -> int:
 
 
 def _seconds(target: Target) -> float:
-    """The shortest plain step and the shortest verification of a tree, together."""
+    """Seconds of the fastest plain step plus the fastest verification of a tree."""
     from moa_core.decoding.tree import DraftTree
 
     nodes = NODES + 1
     chain = DraftTree((0,) * nodes, tuple(range(-1, NODES)), tuple(range(nodes)), (0.0,) * nodes)
-    target.prefill([0] * READ, READ + nodes)  # a run keeps the threads that it began with
+    target.prefill([0] * READ, READ + nodes)  # a run keeps its initial number of threads
 
     def took(tree: DraftTree) -> float:
         began = time.perf_counter()
@@ -109,8 +109,8 @@ def commit() -> str | None:
 def keep_small() -> None:
     """Bound oneDNN's cache and, with glibc, what its allocator holds on to. Call before torch.
 
-    Environment variables for the same things win. Several threads scatter free pages: a thread
-    gives those back.
+    Environment variables for the same settings take precedence. Several threads scatter free
+    pages, which a background thread returns.
     """
     os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", str(PRIMITIVES))
     if not sys.platform.startswith("linux") or any(

@@ -1,4 +1,4 @@
-"""Charts of methods: a row for each, of one figure or the time of a cycle; or a line for each."""
+"""Charts of methods: a bar per method for one figure or a cycle's phases, or a line per method."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from demo.common.charts import DOTTED, INK, PATTERNS, PHASES, bars, beside, char
 from demo.common.methods import RIVAL, VANILLA, colour, label
 from demo.common.spread import Spread
 
-ROW, AROUND = 27, 100  # pixels: a method; above and below them all
-ROOM = 1.7  # times the longest bar: part of the width is kept for what is written after it
+ROW, AROUND = 27, 100  # pixels: per method; above and below them
+ROOM = 1.7  # times the longest bar: the rest of the width is for its label
 TAU = ("Acceptance length τ", "tokens per target call", 2)  # title, unit, digits
 SHAPES = (
     "circle", "square", "diamond", "triangle-up", "x", "cross", "star", "triangle-down", "hexagon",
 )  # fmt: skip
-NAMES = {"stream": "API streaming", "target": "the target itself"}  # dashed: what is compared with
+NAMES = {"stream": "API streaming", "target": "the target itself"}  # dashed: the baselines
 RATE = ("Tokens per second, whole runs", "tokens/s, prefill included", 0)
 
 
 def shown(name: str) -> str:
-    """A method's name as people read it; of one that is not ours, short and without markup."""
+    """A method's label; an unknown name is shortened and escaped."""
     if (known := label(name)) != name:
         return known
     plain = " ".join(name.split())
@@ -31,9 +31,9 @@ def shown(name: str) -> str:
 
 
 def figures(known: Mapping[str, Spread], title: str, unit: str, digits: int) -> go.Figure:
-    """Bars with whiskers from the lowest to the highest; dotted: plain decoding.
+    """Bars with whiskers from the lowest to the highest value; dotted: plain decoding.
 
-    After each bar its figure, and how many times EAGLE-2's that is.
+    A bar's label has its figure, and its ratio to EAGLE-2's.
     """
     names, spreads = [shown(name) for name in known], list(known.values())
     rival, plain = known.get(RIVAL), known.get(VANILLA)
@@ -82,7 +82,7 @@ def lines(
     rows: Sequence[Mapping[str, Any]], along: str, key: str, title: str, x: str, y: str,
     factors: tuple[int, int] = (1, 1),
 ) -> go.Figure:  # fmt: skip
-    """A line for each method over what `along` names; factors: of x and y."""
+    """A line per method over the key `along`; factors scale x and y."""
     by_method: dict[str, list[Mapping[str, Any]]] = {}
     for row in rows:
         if row.get(key) is not None:
@@ -98,7 +98,7 @@ def lines(
                  marker={"symbol": SHAPES[at % len(SHAPES)], "size": 8})
         )  # fmt: skip
     ends = [f"{one.name} from {one.y[0]:.3g} to {one.y[-1]:.3g}" for one in drawn]
-    # The legend is below, where plotly makes room for it: on a phone it has a line a method.
+    # The legend is below, where plotly makes room for it: on a phone, each method has a line.
     return chart(
         drawn, title, x, y, ends, y, height=460, margin={"t": 48}, showlegend=True,
         legend={"y": -0.34, "yanchor": "top"}, yaxis={"rangemode": "normal"},

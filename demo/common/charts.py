@@ -1,6 +1,6 @@
-"""What all charts of the page are made of: bars with whiskers or stacked, lines, and their look.
+"""Parts of all the page's charts: bars with whiskers, stacked bars, lines, and their style.
 
-Every chart is a pure function of numbers. Colour is never the only sign: parts have patterns too.
+Every chart is a pure function of numbers. Colour is never the only cue: parts also have patterns.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from demo.common.palette import mark
 from demo.common.spread import Spread
 from moa_core.decoding.trace import Drafted, Event, Prefilled, Trace, Verified
 
-# Read on white and on near-black alike: no background of their own, greys half-way.
+# Readable on white and on near-black: no background, and mid-greys.
 INK, GRID = "#8a8580", "rgba(138, 133, 128, 0.22)"
 ACCEPTED, BONUS = mark("accepted"), mark("bonus")
 PHASES = {"draft": mark("drafter"), "verify": mark("bonus"), "other": mark("plain")}
 PATTERNS = {"draft": "", "verify": "/", "other": "."}
-SPARSE = 24  # points of a line at most: a chart shows no more
+SPARSE = 24  # most points in a line: a chart cannot show more
 DASHES = {VANILLA: "dot", RIVAL: "dash"}
 DOTTED = {"color": INK, "width": 1.5, "dash": "dot"}
 
@@ -30,7 +30,7 @@ def chart(
     traces: Iterable[Any], title: str, x: str = "", y: str = "", words: Iterable[str] = (),
     unit: str = "", **layout: Any,
 ) -> go.Figure:  # fmt: skip
-    """A figure in the page's look. x, y: titles of the axes; words, unit: see `told`."""
+    """A figure in the page's style. x, y: titles of the axes; words, unit: see `told`."""
     figure = go.Figure(list(traces), look(title, x, y)).update_layout(**layout)
     return told(figure, words, unit)
 
@@ -55,7 +55,7 @@ def look(title: str, x: str, y: str) -> go.Layout:
 
 
 def told(figure: go.Figure, words: Iterable[str], unit: str = "") -> go.Figure:
-    """Give a figure its words: title, unit and what it shows, for those who cannot see it.
+    """Give a figure its description for screen readers: title, unit and what it shows.
 
     They travel in its `meta`; static/charts.js makes them the accessible name on the page.
     """
@@ -64,9 +64,9 @@ def told(figure: go.Figure, words: Iterable[str], unit: str = "") -> go.Figure:
 
 
 def signed(figure: go.Figure, about: str, below: int = 54) -> go.Figure:
-    """With model, tree and machine in a small line, so that a picture of it says what it shows.
+    """Add a small line with model, tree and machine, so that a screenshot is self-contained.
 
-    below  px from the axis to the line: what else stands there
+    below  px from the axis to the line, which leaves room for labels
     """
     figure.add_annotation(
         text=about, x=0, y=0, xref="paper", yref="paper", xanchor="left", yanchor="top",
@@ -124,7 +124,7 @@ def line(
 
 @dataclass(frozen=True)
 class Lane:
-    """One method's runs, as charts over its tokens need them.
+    """One method's runs, for charts over tokens.
 
     tau      None: it had no cycle
     tokens   new tokens, after the prefill and after each cycle of the middle run

@@ -1,4 +1,4 @@
-"""Settings that several tabs and their addresses have: one table of bounds, a control for each."""
+"""Settings that several tabs share: one table of bounds, and a control for each."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ SHAPE = ("depth", "breadth", "budget")
 
 
 def control(name: str, prefix: str = "", **changes: Any) -> Any:
-    """The control of a setting; its id begins with the prefix. changes: of the table's bounds."""
+    """The control of a setting; its id starts with the prefix. changes: override the table."""
     low, high, start, step, label = NUMBERS[name]
     given = {"value": start, "label": label, "elem_id": prefix + name, "min_width": 200, **changes}
     if name == "seed":
@@ -48,7 +48,7 @@ def controls(*names: str, prefix: str = "") -> dict[str, Any]:
 
 
 def folded(prefix: str, *names: str) -> dict[str, Any]:
-    """What is rarely changed: whether trees are sized automatically, their shape, and these."""
+    """The folded settings: automatic trees, the tree's shape, and the named ones."""
     with gr.Accordion("Draft tree, sampling and length", open=False, elem_id=f"{prefix}settings"):
         words(f"<p>{TREE_NOTE}</p>", elem_classes="note")
         auto = gr.Checkbox(False, label=NUMBERS["auto_tree"][-1], elem_id=f"{prefix}auto_tree")

@@ -1,6 +1,6 @@
-"""Drawings as SVG, in the page's own colours: parts that every drawing is made of.
+"""SVG drawings in the page's colours: the parts of every drawing.
 
-Colours come from CSS classes (drawing.css), so that both themes can read them; signs say the same.
+Colours come from CSS classes (drawing.css) and suit both themes; shapes repeat their meaning.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ def text(x: float, y: float, words: str, kind: str = "") -> str:
 
 
 def line(x1: float, y1: float, x2: float, y2: float, kind: str = "") -> str:
-    """A straight line; of the kind `to`, with a head."""
+    """A straight line; the kind `to` has an arrowhead."""
     return f'<path class="line {kind}" d="M{x1:g} {y1:g}L{x2:g} {y2:g}"/>'
 
 
 def brace(x1: float, x2: float, y: float, words: str) -> str:
-    """A bracket under a stretch, and what it is."""
+    """A bracket with a label below it."""
     path = f'<path class="line" d="M{x1:g} {y:g}v6H{x2:g}v-6"/>'
     return path + text((x1 + x2) / 2, y + 21, words, "middle quiet")
 
 
 def svg(name: str, title: str, about: str, height: int, *parts: str, width: int = 360) -> str:
-    """A drawing with its accessible name and description. name: no other drawing's."""
+    """A drawing with its accessible name and description. name: unique on the page."""
     ids = f"drawing-{name}-title", f"drawing-{name}-desc"
     head = (
         f'<marker id="head-{name}" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" '

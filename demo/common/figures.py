@@ -1,4 +1,4 @@
-"""A run in small words: counts, its draft trees, and the line that names model and machine."""
+"""Short descriptions of a run: counts, draft trees, and the line with model and machine."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from moa_core.errors import UserError
 
 
 def many(count: int, word: str, words: str = "") -> str:
-    """A count of things: 1 token, 2 tokens. words: the plural where it is not word + s."""
+    """A count with its noun: 1 token, 2 tokens. words: the plural, if it is not word + s."""
     return f"{count} {word if count == 1 else words or word + 's'}"
 
 
 def name_of(trace: Trace) -> str:
-    """The method of a run; a trace of the command line names its drafter alone."""
+    """The method of a run; a trace from the command line names only its drafter."""
     return str(trace.about.get("method") or trace.about.get("drafter") or "a drafter")
 
 
 def tree_of(trace: Trace) -> TreeSettings | None:
-    """The shape of a run's draft trees; None where nothing is drafted, or a file does not say."""
+    """The shape of a run's draft trees; None without drafts, or if the file does not say."""
     settings = trace.about.get("settings")
     given = settings.get("tree") if isinstance(settings, dict) else None
     if name_of(trace) == VANILLA:

@@ -1,4 +1,4 @@
-"""Runs of several methods on one prompt, in turns: who runs when, what counts, how far it is."""
+"""Several methods take turns on one prompt: the order, what counts, and progress."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from moa_core.decoding.verify import Exactness, compare_with_plain, first_differ
 from moa_core.errors import UserError
 
 MOST_REPEATS = 5
-WARM_UP = 16  # tokens that each method decodes first, not counted
-INTERVAL = 0.25  # seconds between two words on progress: rare, since they take time from the runs
+WARM_UP = 16  # tokens that each method decodes first, uncounted
+INTERVAL = 0.25  # seconds between progress updates, which take time from the runs
 Stop = Callable[[], bool]
 
 
 @dataclass(frozen=True)
 class Progress:
-    """One run that is to be made, and how far all of them are when it goes on.
+    """The current run, and the overall progress.
 
     phase  warm-up (not counted), plain (plain decoding for its text, not counted), run
-    share  of all the work done, 0 to 1
+    share  of the whole work that is done, 0 to 1
     run    number of this counted run, from 1, of `runs`; 0 before the first
     """
 
@@ -39,7 +39,7 @@ class Progress:
 
     @property
     def words(self) -> str:
-        """Which method, which repeat, of how many."""
+        """A counted run: its method and repeat."""
         if self.phase == "warm-up":
             return f"Warming up {label(self.method)} (not counted)."
         if self.phase == "plain":
@@ -52,9 +52,9 @@ class Progress:
 
 @dataclass
 class Measured:
-    """The counted runs, by method and oldest first, without stopped ones.
+    """The counted runs by method, oldest first; stopped ones are left out.
 
-    reference  a run of plain decoding for its text, where it is none of the methods
+    reference  a run of plain decoding for its text, if plain decoding is not compared
     """
 
     traces: dict[str, list[Trace]] = field(default_factory=dict)
@@ -71,7 +71,7 @@ class Measured:
 
     @property
     def plain(self) -> list[int] | None:
-        """Token ids that plain decoding wrote, if it was finished."""
+        """Plain decoding's token ids, if it has finished."""
         own = self.traces.get(VANILLA) or ([self.reference] if self.reference else [])
         return own[0].output_ids if own else None
 
@@ -79,8 +79,8 @@ class Measured:
 def turns(methods: Sequence[str], repeats: int, plain: bool = False) -> list[Progress]:
     """Every run in order: each method's warm-up, then the counted ones.
 
-    Methods take turns over the repeats, each time another one first, so that whatever else the
-    machine does meets all of them. plain: also an uncounted run of plain decoding.
+    Each repeat starts with another method, so that other load on the machine affects all of
+    them. plain: also an uncounted run of plain decoding.
     """
     found = [Progress("warm-up", method) for method in methods]
     if plain:
@@ -105,8 +105,8 @@ def measure(
     should_stop: Stop = lambda: False,
     plain: bool = False,
 ) -> Iterator[Progress]:
-    """Run the requests, each named by its method, in turns, and fill `measured`, saying how far it
-    is. A run that is stopped is dropped, and is the last. UserError before the first word.
+    """Run the requests, named by method, in turns; fill `measured` and yield the progress.
+    A stopped run is dropped and ends the measurement. UserError before the first yield.
 
     plain  also an uncounted run of plain decoding, for its text
     """
@@ -134,7 +134,7 @@ def measure(
 def taken(
     engine: Engine, requests: Mapping[str, Request], steps: Sequence[Progress], should_stop: Stop
 ) -> Iterator[tuple[Progress, Trace | None]]:
-    """Make the runs: how far they are, now and then, and each finished one but for warm-ups."""
+    """Do the runs. Yields progress, and each finished run except warm-ups."""
     lengths = _lengths(steps, next(iter(requests.values())).max_new_tokens)
     total, done = sum(lengths), 0
     for step, length in zip(steps, lengths, strict=True):
@@ -162,7 +162,7 @@ def _lengths(steps: Sequence[Progress], length: int) -> list[int]:
 
 
 def compare_texts(engine: Engine, request: Request, ours: list[int], plain: list[int]) -> Exactness:
-    """How a text compares with plain decoding's. Where they agree, nothing runs."""
+    """Compare a text with plain decoding's. Runs nothing if they agree."""
     if first_difference(ours, plain) is None:
         return Exactness(None, None)
     [found] = borrow(engine, 1, _compared, request, ours, plain, should_stop=lambda: False)

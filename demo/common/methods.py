@@ -1,4 +1,4 @@
-"""What the methods are called, and in which order and colour they appear."""
+"""The methods' names, order and colours."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from moa_core.loading.names import AUTO, VANILLA, family, label, tli_of
 
 __all__ = ["AUTO", "RIVAL", "VANILLA", "colour", "family", "label", "ordered", "tli_of"]
 
-# Of each family; the page lists methods in this order.
+# By family; the page lists methods in this order.
 COLOURS = {
     "moa": mark("moa"),
     AUTO: OTHER_METHODS[AUTO],

@@ -1,4 +1,4 @@
-"""What becomes of the tokens that were written while the link was lost, event by event."""
+"""What happens to tokens that were written offline, event by event."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from moa_core.decoding.verify import first_difference
 
 @dataclass(frozen=True)
 class Healed:
-    """What one event made of the offline tokens that were waiting.
+    """What one event did to the waiting offline tokens.
 
-    confirmed  how many of the first ones the target agrees with
-    changed    how many of the others, once the target's text differs from them
-    kept       how many stay without the target's verdict
+    confirmed  how many the target agrees with, from the first on
+    changed    how many of the others the target's text replaces
+    kept       how many stay unverified
     dropped    how many were neither verified nor kept when the run ended
     """
 
@@ -26,13 +26,13 @@ class Healed:
 
 @dataclass
 class Healing:
-    """Offline tokens that wait for the target."""
+    """Offline tokens that wait for verification."""
 
     waiting: list[OfflineToken] = field(default_factory=list)
     _newest: bool = False  # whether nothing was verified since they were written
 
     def add(self, event: Event) -> Healed:
-        """Follow one more event."""
+        """Process one more event."""
         match event:
             case OfflineToken():
                 # After a second loss the drafter may begin again, at the newest sure token.

@@ -1,7 +1,7 @@
-"""The colours that carry meaning, and no others: text, trees, charts and lessons take them here.
+"""All colours that carry meaning, for text, trees, charts and lessons.
 
-Each has three shades: `light` and `dark` are words on the grounds of the two themes, `mark` is an
-area or a line of a chart, which has to be seen on both. Shape always says the same as colour.
+Each has three shades: `light` and `dark` for words in the two themes, and `mark` for areas and
+lines of charts, which must be visible in both. A shape always repeats what a colour says.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Colour:
-    """Shades of one meaning."""
+    """The shades of one meaning."""
 
     light: str
     dark: str
@@ -28,8 +28,8 @@ PALETTE = {
     "eagle2": Colour("#a3487e", "#f8609e", "#e75cb1"),
     "plain": Colour("#4d4844", "#d6d0cb", "#76716c"),
 }
-MOA_SHADES = ("#768df8", "#677ff8", "#5772f8", "#4361f6")  # N = 0 to 3: the darker, the more
-OTHER_METHODS = {  # by family; they never stand for a token
+MOA_SHADES = ("#768df8", "#677ff8", "#5772f8", "#4361f6")  # N = 0 to 3: darker for a larger N
+OTHER_METHODS = {  # by family; never used for tokens
     "moa-auto": "#7a5195",
     "eagle3": "#b3542f",
     "eagle": "#c99b2b",

@@ -1,4 +1,4 @@
-"""Where a tab asks for a prompt: one prompt for all tabs that ask, with examples below."""
+"""The prompt box, with examples below. All tabs share one prompt."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from demo.common.theme import script
 from demo.session import PRIVATE
 
 ONE = script("common/static/prompt.js")
-EXAMPLES = {  # one for each strength of the bundled target, and one for what it does not know
+EXAMPLES = {  # one per strength of the bundled target, and one that it cannot answer
     "Story": "Tell me a story about a cat.",
     "Go on": "Carry on from here: Leo had a loose tooth, and he was proud of it.",
     "Story from words": "A story with lamp, garden and hedgehog, please.",
@@ -32,10 +32,10 @@ EXAMPLES = {  # one for each strength of the bundled target, and one for what it
 
 
 def prompt_box(prefix: str, verb: str, **kwargs: Any) -> gr.Textbox:
-    """A box with a prompt in it, and all examples below; ids begin with the prefix.
+    """A prompt box with the examples below; ids start with the prefix.
 
-    verb  what Shift + Enter does, as in "compares": it presses the button PREFIXrun. One that is
-          disabled holds the keys back as well
+    verb  what Shift + Enter does, as in "compares": it presses the button PREFIXrun, unless that
+          is disabled
     """
     texts = list(EXAMPLES.values())
     box = gr.Textbox(
@@ -47,15 +47,15 @@ def prompt_box(prefix: str, verb: str, **kwargs: Any) -> gr.Textbox:
         label="Examples", components=[box], samples=[[text] for text in texts], type="index",
         sample_labels=list(EXAMPLES), samples_per_page=len(texts), elem_id=f"{prefix}examples",
     )  # fmt: skip
-    # In the browser alone. gr.Examples asks the server, and who leaves the tab before the answer
-    # loses the text: what comes into a box out of sight is not the newest prompt.
+    # In the browser. gr.Examples asks the server, and loses the text if the visitor leaves the
+    # tab before the answer.
     chosen = f"index => {ONE}.chosen({json.dumps(texts)}[index])"
     examples.click(None, examples, box, js=chosen, **PRIVATE)
     return box
 
 
 def carry(demo: gr.Blocks, tab: gr.Tab, box: gr.Textbox) -> None:
-    """Keep a tab's box at the newest prompt of the page. In the browser alone: nothing is sent."""
+    """Keep a tab's box at the page's newest prompt. Runs in the browser; sends nothing."""
     box.change(None, box, js=f"text => {ONE}.keep(text, '#{box.elem_id}')", **PRIVATE)
     tab.select(None, box, box, js=f"own => {ONE}.newest(own)", **PRIVATE)
     demo.load(None, box, box, js=f"own => {ONE}.first(own)", **PRIVATE)

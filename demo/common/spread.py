@@ -1,4 +1,4 @@
-"""A figure over several runs: a middle one, the lowest and the highest."""
+"""A figure over several runs: its middle, lowest and highest value."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ class Spread:
         return self.low < self.high
 
     def over(self, other: Spread) -> Spread:
-        """How many times the other: of the middles, and of the ends at their furthest."""
+        """This divided by the other: the middles' ratio, and the widest range of ratios."""
         return Spread(self.middle / other.middle, self.low / other.high, self.high / other.low)
 
     def overlaps(self, other: Spread) -> bool:
-        """Whether the two cannot be told apart by their repeats."""
+        """Whether the two ranges overlap."""
         return self.low <= other.high and other.low <= self.high

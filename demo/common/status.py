@@ -1,4 +1,4 @@
-"""Lines of plain words on the page: what runs here, how a run ended, how far a longer one is."""
+"""Status lines and progress bars of the page."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ STOPPING = "Stopping."
 
 
 def words(text: str, **kwargs: Any) -> gr.HTML:
-    """Our own HTML; callers escape everything from elsewhere."""
+    """Our own HTML; callers escape all other text."""
     return gr.HTML(text, apply_default_css=False, **kwargs)
 
 
 def status_line(text: str = "", kind: str = "note", **kwargs: Any) -> gr.HTML:
-    """A line whose element stays, so that a screen reader announces each new text once."""
+    """A line whose element is kept, so that screen readers announce each new text once."""
     template = (
         '<p class="status-line" role="status" aria-live="polite"></p>'
         '<progress max="1" aria-label="progress" hidden></progress>'

@@ -1,4 +1,4 @@
-"""How the page looks: theme, style sheet, and where the static files lie."""
+"""The page's theme, style sheets and static files."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from gradio.themes import LocalFont
 
 DEMO = Path(__file__).parents[1]
 SHARED = sorted((DEMO / "common").rglob("*.css"), key=lambda path: path.name != "page.css")
-# What the tabs share comes first: a tab's own file has the last word.
+# Shared styles come first, so that a tab's own file overrides them.
 CSS = [*SHARED, *(path for path in sorted(DEMO.rglob("*.css")) if path not in SHARED)]
 
 
 def theme() -> gr.themes.Base:
-    """A calm theme in fonts that gradio brings along, so that nothing is fetched."""
+    """The theme, in fonts that gradio ships, so that nothing is fetched."""
     plain = gr.themes.Base(
         primary_hue="teal",
         neutral_hue="stone",
-        # Regular and bold alone: the semi-bold files that gradio 6.31 brings lack letters.
+        # Only regular and bold: gradio 6.31's semi-bold files lack letters.
         font=(LocalFont("IBM Plex Sans", (400, 700)), "ui-sans-serif", "system-ui", "sans-serif"),
         font_mono=(LocalFont("IBM Plex Mono", (400, 700)), "ui-monospace", "monospace"),
         radius_size="md",

@@ -60,7 +60,7 @@ def add_compare(engine: Engine) -> None:
 
 
 def answers(engine: Engine, plan: Plan) -> Iterator[dict[str, Any]]:
-    """Progress while a plan runs, then its rows and the verdict on them."""
+    """A plan's progress, then its rows and verdict."""
     comparison = Comparison(plan=plan)
     for progress in compare(engine, comparison):
         yield asdict(progress)

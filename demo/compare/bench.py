@@ -1,4 +1,4 @@
-"""What the tabs that measure have in common: Run and Stop, how far it is, results below."""
+"""What the measuring tabs share: Run, Stop, progress and results."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ Draw = Callable[[Comparison, list[Row]], dict[str, Any]]  # what else a comparis
 
 
 class Bench:
-    """The components, whose ids begin with the prefix; `parts` in the order of the outputs."""
+    """The components, whose ids start with the prefix; `parts` are in the order of outputs."""
 
     def __init__(self, prefix: str, verb: str, said: str = "") -> None:
         self.prefix = prefix
@@ -46,8 +46,8 @@ class Bench:
     def results(
         self, *charts: Sequence[str], race: bool = False, recorded: Mapping[str, Any] | None = None
     ) -> None:
-        """Lay them out, a row for each sequence of charts. Before the first comparison they are
-        hidden, but for what was recorded: a race, or charts by name."""
+        """Lay out the results, a row per sequence of charts. Before the first comparison, only
+        recorded ones are visible: a race, or charts by name."""
         prefix, parts, known = self.prefix, self.parts, recorded or {}
         parts["shown"] = gr.State(race or bool(known))
         with gr.Column(
@@ -75,7 +75,7 @@ class Bench:
         plan: Callable[..., Plan],
         draw: Draw | None = None,
     ) -> None:
-        """Connect them. plan: from the inputs' values; UserError for what cannot be compared."""
+        """Connect the events. plan: made from the inputs; UserError if it cannot be compared."""
 
         def work(visit: Visit, stop: Callable[[], bool], shown: bool, *given: Any) -> Iterator[Any]:
             del visit
@@ -92,10 +92,10 @@ def run(
     engine: Engine, comparison: Comparison, should_stop: Callable[[], bool], shown: bool,
     draw: Draw | None = None,
 ) -> Iterator[dict[str, Any]]:  # fmt: skip
-    """One comparison: what changes, by name, again and again.
+    """Run one comparison. Yields changed outputs by name.
 
-    shown  whether there is an older one, which comes back where this one has nothing to show: until
-           then it goes, since a replay would take time from the runs
+    shown  whether there is an older one: it is hidden, because a replay would take time from the
+           runs, and comes back if this one has no results
     """
     changed, back = {"box": gr.update(visible=False)}, {"box": gr.update(visible=shown)}
     try:

@@ -1,4 +1,4 @@
-"""A comparison as a race: what the page needs to replay each method's middle run.
+"""A comparison as a race: data for replaying each method's middle run.
 
 The value is {"id": changes with each race, "repeats": counted runs of each, "lanes": [lane],
 "recorded": whether it came with the program}; a lane is
@@ -34,13 +34,13 @@ def race_view(value: Any = None, **kwargs: Any) -> gr.HTML:
 
 
 def race(comparison: Comparison, rows: Sequence[Row]) -> dict[str, Any]:
-    """The view's value: a lane per row. Without a tokenizer, from traces that keep their words."""
+    """The view's value, a lane per row. Without a tokenizer, the traces must have their words."""
     lanes = [_lane(comparison, row) for row in rows]
     return {"id": token_hex(4), "repeats": max(row.runs for row in rows), "lanes": lanes}
 
 
 def recorded_race() -> dict[str, Any]:
-    """The recorded runs of the first screen: the middle one of each method."""
+    """The first screen's recorded runs: the middle one of each method."""
     kept = recording()
     traces = {one.about["method"]: [one] for one in (kept.trace, kept.rival, kept.plain)}
     comparison = Comparison(plan=Plan(kept.trace.about["prompt"], tuple(traces)), traces=traces)

@@ -1,4 +1,4 @@
-"""A comparison in numbers: a row per method, as the table, the charts and the file show it."""
+"""A comparison in numbers: a row per method, for the table, the charts and the file."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ DIGITS = {"tau": ".2f", "rate": ".1f", "ratio": ".2f"}  # digits shown
 
 @dataclass(frozen=True)
 class Row:
-    """What was measured of one method.
+    """One method's measurements.
 
-    The middle run is the one whose speed is the median of the repeats, the slower of two: text,
-    times and counts are its own, so that all that is shown of a method belongs together.
+    Text, times and counts all come from one run: the one with the median speed (the slower of
+    two).
 
     tau      tokens gained per target forward after the prefill, bonus included; None: no cycle
     rate     tokens per second of the whole run, prefill included
     decoding tokens per second after the prefill; None: no token after the first
     same     whether every repeat wrote what plain decoding wrote; None: not known
-    differs  place of the first token that is another one, from 1
-    gap      there, greedy: by how much plain decoding's token leads in logit; None: not known
-    speedup  times vanilla's tokens per second, where vanilla was compared
+    differs  position of the first different token, from 1
+    gap      logit of plain decoding's token minus this one's there, greedy; None: not known
+    speedup  tokens per second divided by vanilla's, if vanilla was compared
     tree     None for vanilla, which drafts nothing
     seconds  of the middle run, by phase
     precision  of its drafts: int8 or float32; None: no network drafts
@@ -115,12 +115,12 @@ def _spread(value: float | None, all_of: Sequence[float | None]) -> Spread | Non
 
 
 def against(rows: Sequence[Row], method: str) -> Row | None:
-    """The row of a method, if it is among them and was measured."""
+    """The measured row of a method, if there is one."""
     return next((row for row in rows if row.method == method and row.rate), None)
 
 
 def digits(value: float | None, kind: str) -> str:
-    """A figure as the table, the charts and the verdict write it."""
+    """A figure as text, for the table, the charts and the verdict."""
     return "–" if value is None else format(value, DIGITS[kind])
 
 
@@ -145,7 +145,7 @@ def _shown(row: Row, greedy: bool) -> dict[str, str]:
 
 
 def _tree(row: Row) -> str:
-    """Its shape; of those sized automatically the drafts of the mean one."""
+    """The tree's shape, or the mean number of drafts of automatic trees."""
     mean = row.drafted / row.cycles if row.cycles > 0 else 0
     auto = row.tree is not None and row.tree.auto
     return f"auto, {mean:.1f} drafts" if auto else str(row.tree or "–")
@@ -167,7 +167,7 @@ def _sameness(row: Row) -> str:
 
 
 def record(row: Row) -> dict[str, Any]:
-    """A row with every digit, for programs."""
+    """A row for programs, unrounded."""
     auto = row.tree is not None and row.tree.auto
     tree = None if auto else row.tree
     return {

@@ -1,4 +1,4 @@
-"""The same prompt through several methods, one after the other: what is run, and what is kept."""
+"""One prompt through several methods, in turns: the plan and its results."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ FEWEST, MOST = 2, 4
 
 @dataclass(frozen=True)
 class Plan:
-    """What a comparison is to do.
+    """The plan of a comparison.
 
     methods  2 to 4 names, each once
     repeats  counted runs of each method
     tree     for all methods
-    UserError for a number of methods or repeats that is not offered.
+    UserError for too few or too many methods or repeats.
     """
 
     prompt: str
@@ -59,10 +59,10 @@ class Plan:
 
 @dataclass
 class Comparison(Measured):
-    """A plan and the runs that were finished.
+    """A plan and its finished runs.
 
-    tokenizer  the target's, once everything has run
-    parted     where greedy texts first leave plain decoding's, by method; see `partings`
+    tokenizer  the target's, set at the end
+    parted     by method: where its greedy text first differs from plain decoding's
     """
 
     plan: Plan = field(kw_only=True)
@@ -71,14 +71,14 @@ class Comparison(Measured):
 
 
 def usual(engine: Engine, target: str = "") -> list[str]:
-    """The methods to begin with: the first screen's, EAGLE-2 and vanilla."""
+    """The default methods: the first screen's, EAGLE-2 and vanilla."""
     return ordered({engine.default(target), RIVAL, VANILLA} & set(engine.methods(target)))
 
 
 def compare(
     engine: Engine, comparison: Comparison, should_stop: Callable[[], bool] = lambda: False
 ) -> Iterator[Progress]:
-    """Fill a comparison, run by run, saying how far it is. UserError before the first word."""
+    """Fill a comparison run by run, yielding progress. UserError before the first yield."""
     plan = comparison.plan
     requests = {method: plan.request(method) for method in plan.methods}
     plain = VANILLA not in plan.methods
@@ -88,10 +88,9 @@ def compare(
 
 
 def partings(engine: Engine, comparison: Comparison) -> dict[str, Exactness]:
-    """Where greedy texts first leave plain decoding's, and the logit gap there, by method.
+    """By method: where its greedy text first differs from plain decoding's, and the logit gap.
 
-    Of a method's repeats the one that leaves it first. Nothing at a temperature, where a draw
-    decides and not the greater logit.
+    Uses the repeat that differs first. Empty at a temperature, where draws decide.
     """
     plain = comparison.plain
     if plain is None or not comparison.plan.sampling.greedy:

@@ -32,7 +32,7 @@ HOW = (
 
 @dataclass(frozen=True)
 class Settings:
-    """What is to be compared: values of the controls, in the order in which events send them."""
+    """Values of the controls, in the order in which events send them."""
 
     prompt: str
     target: str
@@ -57,7 +57,7 @@ class Settings:
 
 
 NAMES = [one.name for one in fields(Settings)]
-LINKED = NAMES[2:]  # what an address sets here; the prompt is set for all tabs at once
+LINKED = NAMES[2:]  # what an address sets; all tabs share the prompt
 
 
 def build(demo: gr.Blocks, shared: Shared) -> gr.Textbox:

@@ -1,4 +1,4 @@
-"""Who won, in a few words, from the rows of a comparison and from nothing else."""
+"""Who won, in a few words, from the rows of a comparison."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from demo.compare.rows import Row, against, digits
 def verdict(rows: Sequence[Row]) -> list[str]:
     """Tokens per call, speed, whether drafting pays, and whether the text is plain decoding's.
 
-    Two methods cannot be told apart where their ranges over the repeats overlap.
+    If the ranges of two methods overlap, the speed is too close to call.
     """
     measured = [row for row in rows if row.rate and row.tau]
     drafting = [row for row in measured if row.method != VANILLA]
@@ -34,7 +34,7 @@ def verdict(rows: Sequence[Row]) -> list[str]:
 
 
 def _pair(drafting: Sequence[Row]) -> tuple[Row, Row] | None:
-    """Whom to compare: the fastest MoA with EAGLE-2, else the two fastest that draft."""
+    """The pair to compare: the fastest MoA and EAGLE-2, else the two fastest drafting methods."""
     moa, eagle = [row for row in drafting if family(row.method) == "moa"], against(drafting, RIVAL)
     if moa and eagle:
         return _fastest(moa), eagle

@@ -1,4 +1,4 @@
-"""The server's end for drafters in browsers, on the page's own port: link, weights, scripts."""
+"""The server side of drafters in browsers, on the page's own port: link, weights, scripts."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ class Visitor:
         self._most = MOST_UP
 
     def abort(self) -> None:
-        """End the connection at once, without a goodbye."""
+        """End the connection at once, without a closing handshake."""
         self.here = False
         if self._frames.full():
             self._frames.get_nowait()

@@ -1,6 +1,6 @@
-"""What a drafter attended to at a cycle of a trace: computed once, then drawn.
+"""A drafter's attention in one cycle of a trace.
 
-The functions below `look_inside` are pure: they run no model.
+The functions below `look_inside` are pure and run no model.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ from moa_core.errors import UserError
 from moa_core.model.attention import Looks, look
 from moa_core.model.target import Target
 
-NEAR = 24  # tokens before the root that have a row of their own
+NEAR = 24  # tokens before the root with their own row
 EARLIER = "(earlier)"
 Matrix = list[list[float]]
 
 
 @dataclass(frozen=True)
 class Look:
-    """Attention at a cycle.
+    """Attention in a cycle.
 
     cycle         which one, from 0
-    known         verified tokens, whose memories CA reads
+    known         number of verified tokens, whose memories CA reads
     tokens        [rows] texts of the newest of these
     layers        LSA over the layers, the mean of its heads: [rows, L], and over every verified
                   token [L]; None without LSA
@@ -52,7 +52,7 @@ class Look:
 
 
 def refusal(engine: Engine, trace: Trace) -> str | None:
-    """Why a trace's drafter cannot be looked into, in one sentence; None if it can."""
+    """Why a trace's attention cannot be shown, as a sentence; None if it can."""
     method = name_of(trace)
     if family(method) not in ("moa", "given"):
         return f"This run was drafted by {label(method)}; only MoA has LSA and CA."
@@ -65,9 +65,9 @@ def refusal(engine: Engine, trace: Trace) -> str | None:
 
 
 def look_inside(engine: Engine, trace: Trace, cycle: int) -> Look:
-    """Run the target and the drafter over the text before a cycle, when no other run is going on.
+    """Run the target and the drafter over the text before a cycle, in turn with all other runs.
 
-    UserError for a trace without such a cycle, and where `refusal` has a reason.
+    UserError for a trace without this cycle, or if `refusal` has a reason.
     """
     reason, cycles = refusal(engine, trace), cycles_of(trace)
     if reason or not 0 <= cycle < len(cycles):
@@ -82,7 +82,7 @@ def look_inside(engine: Engine, trace: Trace, cycle: int) -> Look:
 def looked(
     engine: Engine, method: str, target: str, ids: list[int], should_stop: Any
 ) -> Iterator[Looks]:
-    """The forward of the drafter whose attention is shown, in turn with all runs."""
+    """The forward whose attention is shown, in turn with all other runs."""
     del should_stop
 
     def found() -> Iterator[Looks]:
@@ -92,7 +92,7 @@ def looked(
 
 
 def _installed(engine: Engine, trace: Trace) -> str | None:
-    """What the engine calls a trace's target: its name, or the folder that it lies in."""
+    """The engine's name for a trace's target: its name or its folder."""
     wanted = str(trace.about.get("target"))
     return next((name for name in engine.installed if wanted in (name, Path(name).name)), None)
 

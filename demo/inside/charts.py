@@ -1,6 +1,6 @@
-"""Charts of where a MoA drafter looks, from attention weights and token texts.
+"""Charts of a MoA drafter's attention, from weights and token texts.
 
-Rows are tokens in reading order. Their texts are escaped, since plotly reads tags in its labels.
+Rows are tokens in reading order. Texts are escaped, because plotly reads tags in labels.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from plotly.subplots import make_subplots
 
 from demo.common.charts import ACCEPTED, BONUS, DOTTED, bars, look, told
 
-ROW = 20  # px a token
+ROW = 20  # px per token
 LONGEST = 14  # characters of a token in a label
 MOST = 3  # layers or tokens named in a chart's words
 SCALE = [(0, "rgba(13, 148, 136, 0.05)"), (1, "rgb(13, 148, 136)")]  # on white and near-black
@@ -27,7 +27,7 @@ def layers_read(near: Rows, mean: Sequence[float], tokens: Sequence[str], tli: i
     near    [rows, L] weights of these tokens; rows sum to 1
     mean    [L] over every verified token
     tokens  [rows] their texts
-    tli     the last layers, as many as this, are drawn as reused by TLI
+    tli     number of last layers to mark as reused by TLI
     """
     count = len(mean)
     layers, reused = list(range(1, count + 1)), count - tli
@@ -61,8 +61,8 @@ def text_read(near: Rows, tokens: Sequence[str], listed: int) -> go.Figure:
 
     near    [H, rows] weights over these tokens; each head's sum to 1
     tokens  [rows] their texts
-    listed  the last rows, as many as this, are single tokens, which set the colours' range; a row
-            before them stands for all earlier text
+    listed  number of last rows that are single tokens, which set the colours' range; a row before
+            them stands for all earlier text
     """
     heads = list(range(1, len(near) + 1))
     by_token = [list(column) for column in zip(*near, strict=True)]  # [rows, H]
@@ -113,7 +113,7 @@ def _lay_out(figure: go.Figure, title: str, x: str, rows: int, around: int) -> N
 
 
 def _ticks(tokens: Sequence[str]) -> dict[str, Any]:
-    """A y axis that reads downwards, a token a row."""
+    """A y axis that reads downwards, one token per row."""
     return {
         "tickvals": list(range(len(tokens))), "ticktext": _escaped(tokens),
         "autorange": "reversed", "showgrid": False,
@@ -126,6 +126,6 @@ def _escaped(tokens: Sequence[str]) -> list[str]:
 
 
 def short(token: str) -> str:
-    """A token as a label: white space made visible, long ones cut."""
+    """A token as a label: white space is visible, long tokens are cut."""
     shown = token.replace("\n", "↵").replace("\t", "⇥").replace(" ", "␣") or "∅"
     return shown if len(shown) <= LONGEST else f"{shown[: LONGEST - 1]}…"

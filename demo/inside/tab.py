@@ -1,4 +1,4 @@
-"""The tab Inside a cycle: each cycle's draft tree, and what the drafter attended to."""
+"""The tab Inside a cycle: each cycle's draft tree, and the drafter's attention."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ READ = (
     "target, token by token. <b>CA</b>, cross-attention: which tokens’ memories it reads to draft "
     "this cycle. A stronger colour means more attention. The rows are the newest tokens.</p>"
 )
-Pair = tuple[Trace, Trace | None]  # a run, and another method's of the same prompt
+Pair = tuple[Trace, Trace | None]  # a run, and another method's run of the same prompt
 ASK = (
     "Which layers of the target does the drafter read, and which tokens? This computes its "
     "attention at the cycle that you have open."
@@ -68,7 +68,7 @@ def build(demo: gr.Blocks, shared: Shared) -> None:
 
 
 def _open(engine: Engine, visit: Visit | None, shown: Pair | None) -> tuple[Any, ...]:
-    """The tab is opened, or a run has ended: show the visitor's newest trace, if it is another, or
+    """After the tab is opened or a run ends: show the visitor's newest trace if it has changed, or
     the recorded one if there is none.
 
     Returns status, view, shown, ask, about, look, found.

@@ -1,7 +1,7 @@
-"""The view inside cycles: a whole trace as one JSON object, painted by one HTML component.
+"""The view of cycles: a whole trace as one JSON object, drawn by one HTML component.
 
-The page gets the trace once and needs no server to move between cycles. Texts are named by their
-place in `texts`, probabilities are whole ten-thousandths: a long run stays small.
+The page gets the trace once and moves between cycles without the server. To keep long runs small,
+texts are indices into `texts`, and probabilities are whole ten-thousandths.
 
     {"run": id, "method": words, "prompt": its end, "texts": [text of a token], "special": [place],
      "output": [piece of text of each new token], "cycles": [cycle]}
@@ -16,7 +16,7 @@ A cycle, one entry a node in each of its columns, the root first:
 
 "rival" is another method's run of the same prompt in the same form, or null.
 
-The value of the component is the place of the cycle that is shown, from 0.
+The component's value is the index of the visible cycle, from 0.
 """
 
 from __future__ import annotations
@@ -50,19 +50,19 @@ def inside_view(**kwargs: Any) -> gr.HTML:
 
 
 def packed(trace: Trace, rival: Trace | None = None) -> str:
-    """The JSON of a trace, and of another one of the same text to be drawn below it. UserError if
-    one has no words, or if its trees are no trees."""
+    """The JSON of a trace, and of another one of the same text for below it. UserError if one has
+    no words or malformed trees."""
     try:
         both = pack(trace) | {"rival": pack(rival) if rival else None}
         return json.dumps(both, separators=(",", ":"), allow_nan=False)
     except UserError:
         raise
-    except (TypeError, ValueError, OverflowError) as error:  # a file may hold anything
+    except (TypeError, ValueError, OverflowError) as error:  # a file may contain anything
         raise UserError(f"This trace is damaged ({error}).") from None
 
 
 def pack(trace: Trace) -> dict[str, Any]:
-    """What the page needs of a trace to draw its cycles."""
+    """A trace's data for drawing its cycles."""
     text = RecordedText(trace)
     texts = _Texts(text)
     prompt_length = sum(len(event.prompt_ids) for event in trace.of(Prefilled))
@@ -79,7 +79,7 @@ def pack(trace: Trace) -> dict[str, Any]:
 
 
 def cycles_of(trace: Trace) -> list[tuple[Drafted, Verified]]:
-    """The whole cycles; a draft that was never verified is left out. UserError for a broken one."""
+    """The complete cycles, without an unverified draft. UserError for a malformed one."""
     for drafted, found in trace.cycles:
         if not fits(drafted, found):
             raise UserError(f"This trace is damaged: its cycle {drafted.cycle + 1} does not fit.")

@@ -1,4 +1,4 @@
-"""The drawings of "How it works". Words in a drawing stand for any words; they are no model's."""
+"""The drawings of "How it works". Their words are made up, not a model's."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The runs inside the lesson: one real cycle, drawn as the tree that it is."""
+"""The lesson's runs: one real cycle, drawn as a tree."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ SCRIPTS = ("common/static/dom.js", "common/tree/tree.js", "inside/words.js", "le
 
 @dataclass(frozen=True)
 class Trial:
-    """What a step lets its reader run.
+    """A run that a step offers.
 
     said    the cycle in a sentence
-    judged  whether the drawing shows what the target made of it
+    judged  whether the drawing shows the target's verdict
     """
 
     button: str
@@ -39,7 +39,7 @@ class Trial:
 
 
 def request(engine: Engine, trial: Trial, prompt: str, target: str) -> Request:
-    """One greedy cycle of that trial's tree. UserError for a target without a MoA drafter."""
+    """One greedy cycle with the trial's tree. UserError for a target without a MoA drafter."""
     if not engine.stops(target):
         raise UserError("No MoA drafter is installed for this target: choose another target above.")
     length = trial.tree.depth + 2  # the prefill's token, a whole path and a bonus: nothing is cut
@@ -47,7 +47,7 @@ def request(engine: Engine, trial: Trial, prompt: str, target: str) -> Request:
 
 
 def first_cycle(run: Run) -> Trace:
-    """Run until the first tree is verified, and no further. UserError if none is."""
+    """Run until the first tree is verified. UserError if none is."""
     with closing(run.events) as events:  # type: ignore[type-var]
         for event in events:
             if isinstance(event, Verified) and run.trace.of(Drafted):
@@ -65,7 +65,7 @@ def drawing(**kwargs: Any) -> gr.HTML:
 
 
 def drawn(trial: Trial, trace: Trace) -> str:
-    """A trace's first cycle in a sentence and a tree: the JSON that lesson/tree.js paints."""
+    """A trace's first cycle as a sentence and a tree: the JSON that lesson/tree.js draws."""
     packed = pack(trace)
     said = f"{label(name_of(trace))}: {trial.said(trace)}"
     return json.dumps(

@@ -1,4 +1,4 @@
-"""How it works: a walk for a class, with real runs in between."""
+"""How it works: a guided tour for a class, with real runs."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def build(demo: gr.Blocks, shared: Shared) -> None:
 
 
 def _bench(shared: Shared, name: str, prompt: gr.Textbox) -> None:
-    """Run, Stop, a status line, and the tree: of the recorded run, until another is drafted."""
+    """Run, Stop, a status line, and a tree: the recorded run's, until another is drafted."""
     trial = TRIALS[name]
     with gr.Row():
         run = gr.Button(trial.button, variant="primary", size="md", scale=0, min_width=210,
@@ -71,7 +71,7 @@ def _overview() -> str:
 
 
 def _lesson(number: int, step: Step) -> str:
-    """A step's words, its drawing where no example of its own is drawn, and the way into it."""
+    """A step's text, its drawing unless its own run is drawn, and the link to its tab."""
     picture = f"<figure>{PICTURES[step.id]()}</figure>" if step.id in PICTURES else ""
     said = "".join(f"<p>{escape(paragraph)}</p>" for paragraph in step.paragraphs)
     links = "".join(

@@ -10,7 +10,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 ARXIV = "https://arxiv.org/abs/"
-PRESSED = {  # what runs, in each tab
+PRESSED = {  # the button that runs, by tab
     "live": "run", "compare": "compare-run", "tli": "sweep-run", "inside": "inside-look",
 }  # fmt: skip
 
@@ -19,14 +19,14 @@ PROMPT: str = _WORDS["prompt"]
 TODAY: str = _WORDS["today"]
 WRONG: list[list[str]] = _WORDS["wrong"]
 GLOSSARY: list[list[str]] = _WORDS["glossary"]
-REFERENCES: list[list[str]] = _WORDS["references"]  # arXiv number, title, why it is here
+REFERENCES: list[list[str]] = _WORDS["references"]  # arXiv number, title, reason to read it
 
 
 @dataclass(frozen=True)
 class Link:
-    """A way into another tab, with its settings in the address.
+    """A link to another tab, with settings in the address.
 
-    press  id of the button there that it presses as well; "" for none
+    press  id of the button that it also presses there; "" for none
     """
 
     words: str
@@ -36,9 +36,9 @@ class Link:
 
 @dataclass(frozen=True)
 class Step:
-    """One step of the walk.
+    """One step of the tour.
 
-    trial     what can be run in the step itself (demo.lesson.run.TRIALS); "" for none
+    trial     the run that the step offers (demo.lesson.run.TRIALS); "" for none
     lead      what to do or look at in the example
     question  to be answered from the example
     """
@@ -54,7 +54,7 @@ class Step:
 
 
 def _link(words: str, tab: str, prompt: bool = False, **settings: str | int) -> Link:
-    """A link to a tab, which presses its button. prompt: it brings the prompt of this page."""
+    """A link to a tab that also presses its button. prompt: whether to pass this page's prompt."""
     settings |= {"prompt": PROMPT} if prompt else {}
     return Link(words, "?" + urlencode({"tab": tab, **settings}), PRESSED.get(tab, ""))
 

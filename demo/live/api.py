@@ -1,4 +1,4 @@
-"""The public endpoint `decode`: streams text and figures for a prompt.
+"""The public endpoint `decode`: streams a prompt's text and figures.
 
 Annotations stay unquoted here: gradio reads the outputs from them.
 """
@@ -15,7 +15,7 @@ from moa_core.decoding.tree import AUTO, TreeSettings
 from moa_core.decoding.verify import Sampling
 from moa_core.errors import UserError
 
-INTERVAL = 0.2  # seconds between two answers of a stream
+INTERVAL = 0.2  # seconds between answers of a stream
 
 
 def add_decode(engine: Engine) -> None:

@@ -1,4 +1,4 @@
-"""The stage's two charts: tokens gained per target call, and the time of each token."""
+"""The stage's two charts: tokens gained per target call, and seconds until each token."""
 
 from __future__ import annotations
 

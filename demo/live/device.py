@@ -1,4 +1,4 @@
-"""Runs whose connection is cut: the visitor's browser decodes them, the page keeps their traces.
+"""Runs with a cut connection: the visitor's browser decodes them, the page keeps their traces.
 
 `device.js` beside this file is the other half, `demo/device` the link between them.
 """
@@ -17,14 +17,14 @@ from demo.session import Visit
 from moa_core.decoding.trace import Finished, Trace
 from moa_core.text import record_words
 
-LOOK = 0.05  # seconds between two looks for a trace
-LAST = 2.0  # seconds for it to come after Stop
+LOOK = 0.05  # seconds between checks for a trace
+LAST = 2.0  # seconds until it must arrive after Stop
 LONGEST = 900.0  # seconds for a whole run
 
 
 def able(engine: Engine, request: Request) -> bool:
-    """Whether a browser can draft this: a drafter that is small enough, for the first target on a
-    processor."""
+    """Whether a browser can draft this: the drafter is small enough, and the first target runs on
+    a CPU."""
     if engine.borrows or request.target not in ("", engine.first):
         return False
     target, drafter = engine.target(), engine.drafter(request.method)
@@ -32,7 +32,7 @@ def able(engine: Engine, request: Request) -> bool:
 
 
 def asked(request: Request, prompt: Sequence[int], cut_at: int) -> dict[str, Any]:
-    """What the page tells its worker to run. cut_at: new tokens after which the link is cut."""
+    """The run that the page's worker gets. cut_at: new tokens before the link is cut."""
     tree = asdict(request.tree)
     return {
         "name": request.method,
@@ -55,9 +55,9 @@ async def wait(visit: Visit) -> None:
 
 
 def keep(engine: Engine, visit: Visit, text: str) -> None:
-    """The browser has decoded a run: its trace is shown, saved and compared as any other's.
+    """Take over the trace of a run that the browser has decoded, to show, save and compare it.
 
-    text  the trace; what was run is known here. UserError if it is none
+    text  the trace; the settings are known here. UserError if it is not a trace
     """
     shown = visit.shown
     if shown is None or not shown.device or shown.trace.events:

@@ -1,6 +1,6 @@
-"""What follows a visitor's run by itself: plain decoding and the rival, for headline and charts.
+"""Runs that follow a visitor's run: plain decoding and the rival, for headline and charts.
 
-They give way: they begin when nobody waits, and end as soon as somebody does.
+They have low priority: they start when nobody waits, and end as soon as somebody does.
 """
 
 from __future__ import annotations
@@ -26,16 +26,17 @@ from moa_core.decoding.verify import Exactness
 from moa_core.text import record_words, tokenizer_of
 
 REPEATS = 3
-LOOK = 0.1  # seconds between two looks whether somebody else has the turn
-WHOLE = ("eos", "length", "context")  # endings of a run that is worth comparing
+LOOK = 0.1  # seconds between checks for other runs
+WHOLE = ("eos", "length", "context")  # endings of complete runs, which can be compared
 
 
 @dataclass
 class Known:
-    """What is known about a run besides its own trace; it grows step by step.
+    """What is known about a run besides its trace; it grows step by step.
 
-    plain  of the view's `plain` line
-    lanes  of the charts, the run's own method first; timed: whether their times may be shown
+    plain  the content of the view's `plain` line
+    lanes  of the charts, the run's own method first
+    timed  whether their times may be shown
     """
 
     plain: dict[str, Any]
@@ -45,7 +46,7 @@ class Known:
 
     @property
     def figures(self) -> dict[str, go.Figure]:
-        """The charts by name: what is not known is not drawn."""
+        """The charts by name; unknown figures are not drawn."""
         drawn = CHARTS if self.timed else {"acceptance": CHARTS["acceptance"]}
         return {name: draw(self.lanes, self.about) for name, draw in drawn.items() if self.lanes}
 
@@ -55,12 +56,12 @@ class Known:
         return replace(self, plain={**self.plain, "measuring": True})
 
     def line(self, figures: dict[str, go.Figure]) -> dict[str, Any]:
-        """The view's `plain` line: the page shows these charts, and no others."""
+        """The view's `plain` line: the page shows only these charts."""
         return {**self.plain, "charts": list(figures)}
 
 
 def follow(visit: Visit, engine: Engine) -> Iterator[tuple[Any, ...]]:
-    """Complete what the stage shows: yields (view, acceptance chart, latency chart)."""
+    """Complete the stage: yields (view, acceptance chart, latency chart)."""
     shown, number = visit.shown, visit.number
     if engine.borrows or shown is None or shown.request is None:
         return
@@ -117,7 +118,7 @@ def _known(visit: Visit, number: int, engine: Engine, stop: Any) -> Iterator[Kno
 
 @contextmanager
 def giving_way(engine: Engine) -> Iterator[None]:
-    """A run that others do not have to wait for: they are not told to."""
+    """Run with low priority, so that others are not asked to wait."""
     engine.worker.gives_way = True
     try:
         yield
@@ -126,8 +127,8 @@ def giving_way(engine: Engine) -> Iterator[None]:
 
 
 def requests_for(engine: Engine, request: Request, cut: bool = False) -> dict[str, Request]:
-    """The runs to compare with: plain decoding, the rival, and the run's own method once more. Of
-    one whose link was cut only the text can be compared."""
+    """The runs to compare with: plain decoding, the rival, and the run's own method again. After a
+    cut, only the text can be compared."""
     rival = RIVAL if request.method != RIVAL else engine.default(request.target)
     names = [VANILLA] if cut else dict.fromkeys((VANILLA, rival, request.method))
     there = engine.methods(request.target)
@@ -141,7 +142,7 @@ def compared(
     traces: dict[str, list[Trace]],
     timed: bool = False,
 ) -> Known:
-    """What can be said of a run once its own method, the rival and plain decoding have run."""
+    """The comparison of a run with the repeats of its own method, the rival and plain decoding."""
     base = traces[VANILLA]
     verdict = None
     if request.sampling.greedy:
@@ -149,7 +150,7 @@ def compared(
     ranked = sorted({request.method: [trace], **traces}.items(), key=lambda one: one[0] == VANILLA)
     drafted = len(traces) > 1 and trace.tau is not None
     lanes = [Lane.of(method, found) for method, found in ranked] if drafted else []
-    # Automatic trees change from run to run: the visitor's own is the one that they see.
+    # Automatic trees differ between runs: show the τ of the visitor's own run.
     lanes = [
         replace(lane, tau=trace.tau) if lane.method == request.method else lane for lane in lanes
     ]
@@ -166,14 +167,14 @@ def compared(
 
 
 def _exact(verdict: Exactness | None) -> dict[str, Any]:
-    """Whether the text is plain decoding's; not known where it was drawn."""
+    """Whether the text is plain decoding's; unknown for sampled texts."""
     if verdict is None:
         return {"same": None, "parted": None}
     return {"same": verdict.at is None, "parted": None if verdict.at is None else verdict.at + 1}
 
 
 def ratio(ours: Sequence[Trace], base: Sequence[Trace]) -> dict[str, Any] | None:
-    """How many times the others' speed, and whether that is too close to call."""
+    """The ratio of speeds, and whether it is too close to call."""
     fast, slow = speed(ours), speed(base)
     if not fast or not slow:
         return None

@@ -1,6 +1,6 @@
 """Recorded runs of the bundle: the one that the stage plays at first, and those of the static
-page. `python -m demo.live.recording` records them again; use a quiet machine, because times
-are recorded."""
+page. `python -m demo.live.recording` records them again; use a quiet machine, because it
+records times."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def recording() -> Recording:
 
 
 def request(engine: Engine) -> Request:
-    """The run to record: the page's first example, as the Run button would run it."""
+    """The run to record: the page's first example with the default settings."""
     return Request(next(iter(EXAMPLES.values())), engine.default(), NEW_TOKENS, FIXED_TREE)
 
 
@@ -82,7 +82,7 @@ def record(repeats: int = REPEATS) -> dict[str, Any]:
 
 
 class Outage(Cuttable):
-    """A link that is lost after some tokens, and back after as many were written without it."""
+    """A link that is lost after some tokens, and back after the same number was written offline."""
 
     def __init__(self, target: Target, drafter: Drafter, tokens: int) -> None:
         super().__init__(target, drafter, tokens)
@@ -96,7 +96,7 @@ class Outage(Cuttable):
 
 
 def cut_off(engine: Engine, asked: Request, tokens: int) -> Trace:
-    """The run whose link is lost after `tokens` tokens, until as many more are written."""
+    """The run whose link is lost after `tokens` tokens, for as many offline tokens."""
     run = engine.prepare(asked, link=lambda *ends: Outage(*ends, tokens))
     for _ in run.events:
         pass

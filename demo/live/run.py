@@ -1,4 +1,4 @@
-"""What the stage's buttons do: run, cut the link, show a saved trace."""
+"""The stage's actions: run, cut the link, show a saved trace."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ from moa_core.model.target import Target
 from moa_core.text import RecordedText, TokenText, record_words
 
 LARGEST = 20_000_000  # bytes of a trace to open
-HEARD = 12  # tokens with the target, where the link is cut before a run begins
-ALONE = 15  # tokens per second that a drafter writes alone: to be read, and to be joined again
+HEARD = 12  # tokens with the target, if the link is cut before the run
+ALONE = 15  # tokens per second offline: slow enough to read, and to reconnect in time
 Stop = Callable[[], bool]
 
 
 @dataclass
 class Shown:
-    """What the view shows: enough to add to it, and to run it again.
+    """What the view shows, and what is needed to extend or repeat it.
 
     request  None: from a file
     cut      whether its link was cut
@@ -53,9 +53,9 @@ class Shown:
 
 
 def run(visit: Visit, engine: Engine, asked: Settings, stop: Stop) -> Iterator[Any]:
-    """Decode before the visitor's eyes: yields (status, view).
+    """Decode live: yields (status, view).
 
-    A run without its target is decoded in the visitor's browser; here only if none can.
+    A run without its target is decoded in the visitor's browser, or here if a browser cannot.
     """
     request, alone = asked.request, not asked.connection
     after = int(asked.cut_at) or HEARD
@@ -77,7 +77,7 @@ def run(visit: Visit, engine: Engine, asked: Settings, stop: Stop) -> Iterator[A
     if there:
         yield say("", "done"), feed.ndjson
         return
-    # Nothing is skipped while it streams: see `session.connect`.
+    # No update is skipped while it streams: see `session.connect`.
     try:
         for batch in paced(prepared.events):
             yield say(STOPPING if stop() else ""), feed.add(batch)
@@ -92,7 +92,7 @@ def run(visit: Visit, engine: Engine, asked: Settings, stop: Stop) -> Iterator[A
 
 
 def reconnect(visit: Visit | None, connected: bool) -> None:
-    """The switch was turned: a run that goes on alone has its target again."""
+    """After the switch is turned on: give an offline run its target back."""
     if connected and visit is not None and visit.cut is not None:
         visit.cut.restore()
 
@@ -109,7 +109,7 @@ def open_trace(visit: Visit, path: str | None) -> tuple[Any, Any]:
         raise UserError("This file is not a trace of this program (it is not text).") from None
     trace = Trace.from_json(text)
     feed = feed_of(trace)
-    visit.begin()  # a run that goes on ends: the view now shows something else
+    visit.begin()  # ends a run in progress: the view now shows something else
     visit.shown, visit.trace, visit.rival = Shown(feed, trace, None), trace, None
     target = trace.about.get("target", "a target")
     about = f"Opened: {method_of(trace)} for {target}, recorded elsewhere or earlier."
@@ -132,7 +132,7 @@ def saved(visit: Visit) -> Any:
 
 
 def download(name: str, text: str) -> Path:
-    """The path of a file of this name and text; the same one is written once."""
+    """The path of a file with this name and text; an equal file is written once."""
     folder = Path(_folder().name) / sha256(text.encode()).hexdigest()[:16]
     folder.mkdir(exist_ok=True)
     path = folder / name

@@ -1,4 +1,4 @@
-"""Settings of the stage: its controls, the page's address, a link."""
+"""The stage's settings: controls, the page's address and links."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Settings:
 
     @property
     def request(self) -> Request:
-        """The run that they ask for. UserError for invalid numbers."""
+        """The request for these settings. UserError for invalid numbers."""
         return Request(
             self.prompt,
             method_name(self.method, int(self.tli)),
@@ -68,7 +68,7 @@ def from_address(engine: Engine, tabs: Sequence[str], request: gr.Request) -> tu
     """(status, stops, settings except the target) from the page's address. The status names the
     parts that cannot be used; the rest is used.
 
-    tabs  of the page. An address without one of them means the first, which is this tab
+    tabs  names of the page's tabs; an address without one opens the first, which is this tab
     """
     tab = request.query_params.get("tab", tabs[0])
     given, wrong = brought(engine, {} if tab in tabs[1:] else request.query_params)

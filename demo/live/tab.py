@@ -1,4 +1,4 @@
-"""The Live tab, the stage: a prompt, decoded before your eyes, and how it compares."""
+"""The Live tab, the stage: a prompt decoded live, and its comparison."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ CAN = (
     "This small model tells short stories, does sums, sorts lists, counts letters, and little more."
 )
 FEW = ("moa", "given", "eagle2", "eagle3", VANILLA)  # methods in the switch; the others are folded
-# The run is cut where it is seen to be, which only the page knows.
+# The cut is at the last visible token, which only the page knows.
 CUT_AT = """on => {
   const tokens = document.querySelectorAll("#view .text .token:not(.rejected)");
   const running = document.querySelector("#view .token-view").dataset.state === "running";
@@ -120,7 +120,7 @@ def _connection(engine: Engine) -> dict[str, Any]:
 def _files(
     shared: Shared, settings: dict[str, Any], status: gr.HTML, view: gr.HTML
 ) -> gr.DownloadButton:
-    """Below the stage: traces as files, and the link. Returns the button that saves."""
+    """Below the stage: trace files and the link. Returns the save button."""
     with (
         gr.Accordion("Save, open, share", open=False, elem_id="files"),
         gr.Row(equal_height=False),
@@ -135,7 +135,7 @@ def _files(
             share_box("", status, partial(link, ID), [settings[name] for name in LINKED])
     opened = file.upload(open_file, [shared.visit, file], [status, view], **PRIVATE)
     show_results(opened, "stage")
-    opened.then(lambda: None, None, file, queue=False, **PRIVATE)  # another can be opened
+    opened.then(lambda: None, None, file, queue=False, **PRIVATE)  # so that another can be opened
     return save
 
 
@@ -143,7 +143,7 @@ def _wire_runs(
     shared: Shared, settings: dict[str, Any], buttons: tuple[gr.Button, gr.Button],
     shows: tuple[gr.HTML, gr.HTML], charts: list[gr.Plot], save: gr.DownloadButton,
 ) -> None:  # fmt: skip
-    """Run and Stop, what follows a run, and what the view reports of a run in this browser."""
+    """Connect Run and Stop, the runs that follow, and the events of runs in this browser."""
     engine, view = shared.engine, shows[1]
 
     def run(visit: Visit, stop: Callable[[], bool], *values: Any) -> Iterator[tuple[Any, ...]]:
@@ -188,7 +188,7 @@ def _wire_settings(
 
 
 def open_file(visit: Visit, path: str | None) -> tuple[Any, Any]:
-    """Show a saved trace; whatever is wrong with it becomes a sentence."""
+    """Show a saved trace, or a sentence if it is invalid."""
     try:
         return runs.open_trace(visit, path)
     except UserError as error:

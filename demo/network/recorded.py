@@ -1,4 +1,4 @@
-"""What was recorded of links: charts, and how the recordings were made."""
+"""Recorded link measurements: charts, and how they were made."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def records_html(found: dict[str, Row]) -> str:
 
 
 def recorded_charts(found: dict[str, Row]) -> list[go.Figure]:
-    """Accuracy after a cut, and time per token over links, of the recordings that there are."""
+    """Accuracy after a cut, and time per token over links, as far as recorded."""
     made = [
         lines(select(one["rows"], kind=kind), "cut", key, title, CUT, unit, (100, factor))
         for one in found.values()

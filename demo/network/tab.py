@@ -38,25 +38,25 @@ CALL = "(...given) => {{ window.network.{}(...given); }}"
 
 
 def methods_of(engine: Engine) -> list[str]:
-    """What drafts in a browser, and the duel of two where there are two."""
+    """The methods that a browser can draft with, and a duel if there are two."""
     found = [name for name in engine.methods() if family(name) in ("moa", RIVAL)]
     return [*found, DUEL] if RIVAL in found and len(found) > 1 else found
 
 
 def lanes_of(engine: Engine) -> dict[str, list[tuple[str, str]]]:
-    """For each choice its drafters, by name and by what they are called."""
+    """The drafters of each choice: name and label."""
     two = (engine.best_alone(), RIVAL)
     drafters = {name: two if name == DUEL else (name,) for name in methods_of(engine)}
     return {name: [(one, label(one)) for one in each] for name, each in drafters.items()}
 
 
 def links() -> dict[str, tuple[float, float, float]]:
-    """Of each link added in the browser: the round trip in ms, Mbit/s to and from the server."""
+    """Links that the browser simulates: round trip in ms, Mbit/s to and from the server."""
     return {HERE: (0, 0, 0)} | {name: (one.rtt, one.up, one.down) for name, one in PRESETS.items()}
 
 
 def build(demo: gr.Blocks, shared: Shared) -> gr.Textbox | None:
-    """None where no browser can draft."""
+    """Returns None if no browser can draft."""
     engine = shared.engine
     usable = bool(methods_of(engine)) and not engine.borrows
     words(INTRO if usable else NO_BROWSER, elem_id="net-intro", elem_classes="note")
@@ -70,7 +70,7 @@ def build(demo: gr.Blocks, shared: Shared) -> gr.Textbox | None:
 
 
 def _page(demo: gr.Blocks, engine: Engine) -> gr.Textbox:
-    """All that a run needs. Its events stay in the browser, but for the page's address."""
+    """The controls and lanes. All events stay in the browser, except the page's address."""
     lanes = lanes_of(engine)
     settings: dict[str, Any] = {}
     with gr.Row(equal_height=False, elem_classes="controls"):
@@ -146,7 +146,7 @@ def link(engine: Engine, *values: Any) -> tuple[Any, str]:
 
 
 def from_address(engine: Engine, request: gr.Request) -> tuple[Any, ...]:
-    """(status, *LINKED) from an address that names this tab; what cannot be used is named."""
+    """(status, *LINKED) from this tab's address; the status names the parts that cannot be used."""
     given, wrong = brought(engine, named(ID, request))
     for name, known in (("method", methods_of(engine)), ("link", links())):
         if name in given and given[name] not in known:

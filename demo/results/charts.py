@@ -1,4 +1,4 @@
-"""Charts of a recorded benchmark: a row for each method. None where nothing was recorded."""
+"""Charts of a recorded benchmark, a row per method; None without records."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Chart = Callable[[Recording], go.Figure | None]
 
 
 def rates(key: str, title: str, unit: str, digits: int) -> Chart:
-    """A chart of one figure of each method, with its spread."""
+    """A chart of one figure per method, with its spread."""
 
     def draw(recording: Recording) -> go.Figure | None:
         known = {
@@ -29,12 +29,12 @@ def rates(key: str, title: str, unit: str, digits: int) -> Chart:
 
 
 def acceptance(recording: Recording) -> go.Figure | None:
-    """How many of the cycles accept at least k drafts: a row per method, a column per k."""
+    """The share of cycles that accept at least k drafts: a row per method, a column per k."""
     known = _each(recording, lambda found: found.get("acceptance_by_position"))
     if not known:
         return None
     most, names = max(map(len, known.values())), [shown(name) for name in known]
-    # A path never reached has no rate: nothing is drawn there, not even a zero.
+    # A depth that was never reached has no rate, so nothing is drawn.
     table = [[100 * rate for rate in row] + [None] * (most - len(row)) for row in known.values()]
     percent = [["" if rate is None else f"{rate:.0f} %" for rate in row] for row in table]
     grid = go.Heatmap(
@@ -56,7 +56,7 @@ def cycle_times(recording: Recording) -> go.Figure | None:
 
 
 def _each(recording: Recording, value: Callable[[dict[str, Any]], Any]) -> dict[str, Any]:
-    """What each method has of something, those with nothing left out."""
+    """The values of a key by method, without empty ones."""
     return {name: known for name, found in recording.methods.items() if (known := value(found))}
 
 

@@ -1,4 +1,4 @@
-"""The Benchmarks tab: recorded results, and apart from them the paper's."""
+"""The Benchmarks tab: recorded results and, separately, the paper's."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from demo.session import PRIVATE, Shared
 from moa_core.bench.records import FOLDER, Recording, read, recordings
 
 ID, TITLE = "benchmarks", "Benchmarks"
-FIRST = "Best tree"  # the recording that answers which method is fastest
+FIRST = "Best tree"  # the recording that shows the fastest method
 
 
 def build(demo: gr.Blocks, shared: Shared) -> None:
-    """Lay the tab out: what the first recording says, two charts, then all else."""
-    del demo, shared  # it needs no model and no address
+    """Build the tab: the first recording's conclusion, two charts, then the rest."""
+    del demo, shared  # needs no model and no address
     there = ours()
     if not there:
         words("<p>There are no recordings here.</p>", elem_id="bench-empty")

@@ -1,4 +1,4 @@
-"""Recorded benchmarks in words and tables: what, when, where, and with which command."""
+"""Recorded benchmarks as text and tables: figures, date, machine and command."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from moa_core.bench.records import Recording
 from moa_core.bench.results import tree_text
 from moa_core.loading.names import label
 
-NOTES = {  # under each chart: how to read it
+NOTES = {  # below each chart: how to read it
     "tau": (
         "Tokens gained per target call after the prefill, bonus included. Plain decoding: τ = 1. "
         "Whiskers: 95\u00a0% interval, by resampling the prompts."
@@ -64,7 +64,7 @@ def _rounded(value: float | None, digits: int) -> float | None:
 
 
 def headline(recording: Recording) -> str:
-    """What a recording says of MoA and EAGLE-2, and how it was made, as HTML."""
+    """A recording's conclusion about MoA and EAGLE-2, and how it was made, as HTML."""
     return (
         f'<div class="record-claims"><p><b>{escape(recording.name)}</b>: '
         f"{escape(claim(recording))}</p>"

@@ -1,7 +1,7 @@
-"""A Space: what its settings decide, and what its visitors are told. Nothing here loads anything.
+"""A Space's settings, and the note for its visitors. Loads nothing.
 
-A Space's variables and secrets are environment variables. Ours begin with MOA_, but for HF_TOKEN,
-which is the Hub's own name for a token.
+A Space's variables and secrets are environment variables. Ours start with MOA_; HF_TOKEN is the
+Hub's own.
 """
 
 from __future__ import annotations
@@ -12,18 +12,18 @@ from dataclasses import dataclass
 
 from moa_core.errors import UserError
 
-GPU_PRESET = "llama3-8b"  # what a Space with a GPU runs
-BUNDLE = "bundle"  # MOA_PRESET's word for the models that come with the program
+GPU_PRESET = "llama3-8b"  # the default on a GPU
+BUNDLE = "bundle"  # MOA_PRESET's name for the bundled models
 # name: (default, lowest, highest)
 NUMBERS = {
-    "MOA_QUEUE": (16, 1, 256),  # events that may wait; gradio tells anyone else to come back
-    "MOA_GPU_SECONDS": (120, 30, 600),  # that one press of a button may borrow a GPU (ZeroGPU)
+    "MOA_QUEUE": (16, 1, 256),  # events that may wait; gradio refuses more
+    "MOA_GPU_SECONDS": (120, 30, 600),  # seconds that one run may borrow a GPU (ZeroGPU)
 }
 
 
 @dataclass(frozen=True)
 class Chosen:
-    """Which preset to run, None for the bundle, and a sentence for the page, "" for none."""
+    """The preset to run (None: the bundle), and a note for the page ("": none)."""
 
     preset: str | None
     words: str = ""
@@ -34,7 +34,7 @@ def on_space(environ: Mapping[str, str]) -> bool:
 
 
 def chosen_preset(environ: Mapping[str, str], cuda: bool) -> Chosen:
-    """What to run if the command line does not say: MOA_PRESET, or what fits the Space.
+    """The default if the command line names none: MOA_PRESET, or what fits the Space.
 
     cuda  whether there is a GPU, or one can be borrowed
     """
@@ -60,7 +60,7 @@ def chosen_preset(environ: Mapping[str, str], cuda: bool) -> Chosen:
 
 
 def number(environ: Mapping[str, str], name: str) -> int:
-    """A setting of NUMBERS. UserError for what is no such number."""
+    """A setting of NUMBERS. UserError for an invalid number."""
     default, low, high = NUMBERS[name]
     given = environ.get(name, "").strip()
     if not given:

@@ -1,4 +1,4 @@
-"""Write the folder that a Space gets: python -m demo.space.folder OUT --name OWNER/NAME"""
+"""Write a Space's folder: python -m demo.space.folder OUT --name OWNER/NAME"""
 
 from __future__ import annotations
 
@@ -42,9 +42,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def write(out: Path, hardware: str, name: str | None = None) -> None:
-    """Copy what a Space needs; change the README's first lines and the requirements.
+    """Copy a Space's files; adapt the README's header and the requirements.
 
-    UserError for a folder with something in it, a name that is none, and outside a clone.
+    UserError for a folder that is not empty, an invalid name, or outside a clone.
     """
     check_new(out)
     if name and not HUB_ID.fullmatch(name):
@@ -64,7 +64,7 @@ def write(out: Path, hardware: str, name: str | None = None) -> None:
 
 
 def card(text: str, hardware: str, name: str | None) -> str:
-    """The README with this hardware suggested and, of a named Space, a preview picture."""
+    """The README with the suggested hardware and, for a named Space, a preview picture."""
     text = re.sub(r"(?m)^suggested_hardware: .*$", f"suggested_hardware: {FLAVORS[hardware]}", text)
     if name:
         picture = f"https://huggingface.co/spaces/{name}/resolve/main/assets/pictures/live.png"
@@ -73,7 +73,7 @@ def card(text: str, hardware: str, name: str | None) -> str:
 
 
 def requirements(text: str, hardware: str, name: str | None) -> str:
-    """Without CUDA's 4.5 GB and without quantisation on a CPU; ZeroGPU's own torch."""
+    """CPU: without CUDA (4.5 GB) and quantisation. ZeroGPU: its own torch."""
     if hardware == "zero":
         return re.sub(r"(?m)^torch==.*$", f"torch=={ZERO_TORCH}", text)
     if hardware == "gpu":

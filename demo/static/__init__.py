@@ -1,4 +1,4 @@
-"""Write a page that needs no server: a recorded run, one whose link is cut, and the race."""
+"""Write a page that needs no server: a recorded run, a cut connection and a race."""
 
 from __future__ import annotations
 
@@ -44,9 +44,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def write(out: Path) -> None:
-    """The page in one file, so that a browser opens it from disk, and what a Space wants beside it.
+    """Write the page as one file that a browser can open from disk, and a static Space's README.
 
-    UserError for a folder with something in it.
+    UserError for a folder that is not empty.
     """
     check_new(out)
     out.mkdir(parents=True, exist_ok=True)
@@ -77,7 +77,7 @@ def page() -> str:
         view=view.html_template,
         race=lanes.html_template,
         parts=",\n".join(bodies),
-        # Text of models is never markup, nor the end of a script.
+        # Model text must not become markup or end a script.
         recorded=json.dumps(played, ensure_ascii=False).replace("<", "\\u003c"),
     )
 

@@ -1,4 +1,4 @@
-"""What N means: a drawing of where the drafter's output enters the target, and words beside it."""
+"""What N means: a drawing of where the drafter's output enters the target, and its text."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def layers(tli: int, name: str = "layers") -> str:
 
 
 def _slabs(x: float, kinds: list[str]) -> list[str]:
-    """A layer of each kind, from the last one, layer L, down."""
+    """One layer of each kind, from the last, layer L, down."""
     return [
         _part(x, TOP + STEP * place, f"layer L−{place}" if place else "layer L", kind)
         for place, kind in enumerate(kinds)
@@ -62,7 +62,7 @@ def _slabs(x: float, kinds: list[str]) -> list[str]:
 
 
 def _target(tli: int) -> list[str]:
-    """The target's column: its head, the last layers one by one, the rest in one."""
+    """The target's column: its head, its last layers, and one box for the rest."""
     middle, kinds = LEFT + WIDE / 2, ["bonus"] * tli + ["sure"] * (SLABS - tli)
     return [
         text(middle, 12, "Target", "middle title"),
@@ -97,7 +97,7 @@ def _drafter(tli: int) -> list[str]:
 
 
 def _between(tli: int) -> list[str]:
-    """What the drafter reads of the target: LSA of all layers, and K and V of the reused ones."""
+    """What the drafter reads from the target: LSA of all layers, and K and V of the reused ones."""
     edge, spine = LEFT + WIDE, LEFT + WIDE + 12
     mid = CA + TALL / 2
     parts = [

@@ -1,4 +1,4 @@
-"""What stands under the TLI slider: a word about the chosen N, or why it cannot be chosen."""
+"""The sentence under the TLI slider: what the chosen N means, or why it is not available."""
 
 from __future__ import annotations
 

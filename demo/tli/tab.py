@@ -1,4 +1,4 @@
-"""The tab Layers (TLI): every N on the visitor's own prompt against EAGLE-2, and what N means."""
+"""The tab Layers (TLI): every N against EAGLE-2 on the visitor's prompt, and what N means."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from moa_core.errors import UserError
 from moa_core.loading.names import method_name
 
 ID, TITLE = "tli", "Layers (TLI)"
-LONGEST = 256  # new tokens in one run: a sweep is many runs
+LONGEST = 256  # new tokens per run: a sweep has many runs
 TREE = TreeSettings(5, 4, 11)  # one tree for all, so that only N differs
 NAMES = ("prompt", "tokens", "repeats", "target")  # of the settings, in the order of events
 RECORDED = {"tau": "tau", "rate": "speed", "phases": "times"}  # charts, as Benchmarks names them
@@ -76,7 +76,7 @@ def from_address(engine: Engine, request: gr.Request) -> tuple[Any, ...]:
 
 
 def plan_of(engine: Engine, prompt: str, tokens: int, repeats: int, target: str = "") -> Plan:
-    """Plain decoding, EAGLE-2 and every trained N. UserError if there is no N to sweep."""
+    """The plan: plain decoding, EAGLE-2 and every trained N. UserError if there is no N."""
     stops = engine.stops(target)
     if not stops:
         raise UserError(

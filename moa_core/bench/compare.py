@@ -77,7 +77,7 @@ def _contenders(
             name: Contender(method, trees[0] if method.trees else None)
             for name, method in methods.items()
         }
-    # Only to choose trees: a target with little context tunes on the shorter of them.
+    # Only for choosing trees: a target with a short context uses the shorter prompts.
     prompts, ids = zip(*readable(load_suite("tuning", options.limit), target), strict=True)
     return best_trees(methods, trees, prompts, ids, decoding, options.out)
 
@@ -85,7 +85,7 @@ def _contenders(
 def _settings(
     options: argparse.Namespace, target: Target, methods: dict[str, Method], prompts: list[Prompt]
 ) -> dict[str, Any]:
-    """What a resumed run must share with its beginning."""
+    """The settings that a resumed run must share."""
     weights = {name: method.weights() for name, method in methods.items()}
     return {
         **{name: getattr(options, name) for name in KEPT},

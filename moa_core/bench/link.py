@@ -1,4 +1,4 @@
-"""`bench --link`: what decoding over a link costs and saves, with a server process of its own."""
+"""`bench --link`: measures decoding over emulated links to a server in another process."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from moa_core.model.target import Target
 from moa_core.runtime import quiet
 
 LOCAL = "local"  # no server: target and drafter in one process
-DIRECT = "direct"  # the server's process, with no emulated link between
+DIRECT = "direct"  # the server's process, without an emulated link
 EACH = 2  # prompts of each kind
 ROOT = TreeSettings(1, 1, 1)  # plain decoding drafts nothing
 SHARED = ("max_new_tokens", "temperature", "seed", "ignore_eos", "repeat")
@@ -44,7 +44,7 @@ SHOWN = {"ms_per_token": 1, "calls_per_100": 1, "server_s_per_100": 3, "down_per
 
 
 class OverLink(Ours):
-    """A drafter whose target is at the other end of a link; without an address, in this process."""
+    """A drafter with its target across a link, or in this process without an address."""
 
     def __init__(
         self, name: str, target: Target, drafter: Drafter, address: Address | None = None,
@@ -54,7 +54,7 @@ class OverLink(Ours):
         self._address, self._settings = address, settings
 
     def run(self, ids: Sequence[int], settings: Settings) -> Record:
-        """One prompt in a session of its own. Seconds are wall time at the client."""
+        """One prompt in its own session. Seconds are the client's wall time."""
         way = Link(self._settings) if self._settings else None
         far: Any = nullcontext()
         if self._address is not None:
@@ -132,7 +132,7 @@ def _methods(text: str | None) -> list[str]:
 
 
 def _links(specs: Sequence[str]) -> dict[str, LinkSettings]:
-    """Links by what to call them: a preset's name, or else what it is."""
+    """Links by name: a preset's, or the description itself."""
     found: dict[str, LinkSettings] = {}
     for settings in (link(spec) for spec in specs if spec != DIRECT):
         label = settings.spec if settings.name == "custom" else settings.name
@@ -145,7 +145,7 @@ def _links(specs: Sequence[str]) -> dict[str, LinkSettings]:
 def _served(
     options: argparse.Namespace, names: Sequence[str], stack: ExitStack
 ) -> tuple[Address, Target]:
-    """A server, and the client's part of its target, fetched as any client fetches it."""
+    """A server, and the client's part of its target, downloaded as by any client."""
     words = ["--threads", "1", "--device", options.device, "--dtype", options.dtype]
     words += ["--target", options.target] if options.target else []
     address = stack.enter_context(ServerProcess(*words)).address()
@@ -186,7 +186,7 @@ def rows(records: Sequence[Record]) -> list[Row]:
     calls_per_100     target forwards per 100 tokens after the prefill
     server_s_per_100  seconds of the server's work, waiting for its turn included, per 100 tokens
     down_per_token    bytes
-    runs, differing   how many, and of them with another text than plain local decoding
+    runs, differing   how many, and how many of them differ from plain local decoding
     """
     plain = outputs(records, f"{VANILLA}@{LOCAL}")
     return [

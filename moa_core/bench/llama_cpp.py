@@ -1,4 +1,4 @@
-"""Plain greedy decoding by llama.cpp with the same weights: what people would use instead."""
+"""Plain greedy decoding by llama.cpp with the same weights, as a baseline."""
 
 from __future__ import annotations
 
@@ -70,12 +70,12 @@ class LlamaCpp(Method):
 
 
 def write_gguf(target: Target, file: Path) -> None:
-    """A Llama's weights in float32; instead of words, numbers of tokens."""
+    """Write a Llama's weights in float32; its vocabulary holds token numbers instead of words."""
     import gguf
 
     config = target.config
     writer = gguf.GGUFWriter(file, "llama")
-    writer.add_tokenizer_model("rwkv")  # has no end of its own: a text ends where we say
+    writer.add_tokenizer_model("rwkv")  # no end token: we end the text
     writer.add_token_list([f"<{token}>" for token in range(config.vocab_size)])
     writer.add_context_length(config.max_position_embeddings)
     writer.add_embedding_length(config.hidden_size)
@@ -99,6 +99,6 @@ def write_gguf(target: Target, file: Path) -> None:
 
 
 def interleaved(matrix: NDArray[np.float32], heads: int) -> NDArray[np.float32]:
-    """[heads * d, E]: RoPE turns neighbours there, here the two halves of a head."""
+    """[heads * d, E]: llama.cpp's RoPE pairs neighbours, ours the two halves of a head."""
     halves = matrix.reshape(heads, 2, -1, matrix.shape[1])  # [heads, 2, d / 2, E]
     return np.ascontiguousarray(halves.swapaxes(1, 2).reshape(matrix.shape))

@@ -1,4 +1,4 @@
-"""What a benchmark compares: our decode loop with each drafter, and other programs."""
+"""The methods of a benchmark: our decode loop with each drafter, and other programs."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ from moa_core.model.target import Target, draft_precision
 GRAM = 8
 STREAM = "stream"  # plain API streaming: the server pushes each token as it writes it
 PEERS = ("hf-generate", "hf-assisted", "hf-lookup", "llama-cpp")
-Record = dict[str, Any]  # what one run of one prompt gave
+Record = dict[str, Any]  # the result of one run of one prompt
 
 
 class Method(ABC):
-    """One way to decode. trees: whether it has a draft tree to shape."""
+    """One way to decode. trees: whether it has draft trees."""
 
     trees: bool
-    precision: str | None = None  # of drafts, where they are of our loop
+    precision: str | None = None  # of drafts in our loop
 
     def __init__(self, name: str, target: Target, drafter: Drafter | None) -> None:
         self.name = name
@@ -79,7 +79,7 @@ class Ours(Method):
 
 
 class HuggingFace(Method):
-    """transformers' generate: plain, assisted or with prompt lookup. options: its own."""
+    """transformers' generate: plain, assisted or with prompt lookup."""
 
     trees = False
 
@@ -150,15 +150,14 @@ class HuggingFace(Method):
 
 
 def needs_files(name: str) -> bool:
-    """Whether a method has a drafter with weights of its own, bundled ones of hf-assisted apart."""
+    """Whether a method has its own drafter weights; hf-assisted uses a bundled drafter's."""
     return name != VANILLA and name not in PEERS
 
 
 def load_methods(
     specs: Sequence[str], target: Target, places: Mapping[str, str] | None = None
 ) -> dict[str, Method]:
-    """Methods by name, in order. UserError for one that nothing is known of, or two folders of one
-    name.
+    """Methods by name, in order. UserError for an unknown one, or two folders with one name.
 
     places  where the drafters of some methods are, if not where their names say
     """
@@ -191,7 +190,7 @@ def _load(spec: str, name: str, target: Target) -> Method:
 
 
 def written(ids: Sequence[int], prompt_tokens: int) -> Record:
-    """What the text itself says: its length, a hash to compare it by, and how much it repeats."""
+    """Facts about a text: its length, a hash for comparisons, and its repeated 8-grams."""
     grams = [tuple(ids[at : at + GRAM]) for at in range(len(ids) - GRAM + 1)]
     return {
         "prompt_tokens": prompt_tokens,

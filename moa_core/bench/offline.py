@@ -1,7 +1,7 @@
-"""`bench --offline`: how good is what a drafter writes after the link was cut for ever?
+"""`bench --offline`: the quality of a drafter's text after the link is cut for good.
 
-Verified text is the target's own, whatever was drafted, so a run begins at its cut: the target
-reads the prompt with the first tokens of its own answer, and then falls silent.
+Verified text is the target's own, whatever was drafted, so a run starts at its cut: the target
+reads the prompt and the first tokens of its own answer, and then stops answering.
 """
 
 from __future__ import annotations
@@ -34,15 +34,15 @@ from moa_core.text import prompt_ids, tokenizer_of
 from moa_core.train.bundle import tasks
 
 CUTS = (0.0, 0.1, 0.25, 0.5, 0.75)  # shares of the answer after which the link is cut
-EACH = 50  # tasks of each kind; at most as many stories
+EACH = 50  # tasks of each kind, and most stories
 FIELDS = ("method", "kind", "item", "cut")  # of a run's key
-TARGET = "target"  # its own text, had the link held
-TASKS, TEXTS = "tasks", "texts"  # all kinds of either sort together
+TARGET = "target"  # its own text, without a cut
+TASKS, TEXTS = "tasks", "texts"  # all kinds together
 
 
 def run(options: argparse.Namespace) -> None:
     path = check_out(options.out)
-    Settings(options.max_new_tokens)  # a word about a wrong number before the work begins
+    Settings(options.max_new_tokens)  # wrong numbers are reported before the work begins
     quiet()
     if options.threads:
         torch.set_num_threads(options.threads)
@@ -86,7 +86,7 @@ def run(options: argparse.Namespace) -> None:
 
 
 class Item(NamedTuple):
-    """A prompt to answer, and how to tell whether an answer to it is right; None: it is a text."""
+    """A prompt, and a check of its answer; None for a text, which cannot be checked."""
 
     number: int
     kind: str
@@ -106,7 +106,7 @@ def task_items(target: Target, each: int, seed: int = 0) -> list[Item]:
 
 
 def text_items(target: Target, prompts: Sequence[Prompt]) -> list[Item]:
-    """Stories of a suite, which nothing can tell right from wrong."""
+    """Stories of a suite, which cannot be right or wrong."""
     kept = [prompt for prompt in prompts if prompt.kind in ("story", "words")]
     if not kept:
         return []
@@ -114,7 +114,7 @@ def text_items(target: Target, prompts: Sequence[Prompt]) -> list[Item]:
 
 
 class Measure:
-    """Makes and judges the runs of a file. most: new tokens of an answer."""
+    """Makes and scores the runs of a file. most: most new tokens of an answer."""
 
     def __init__(
         self, target: Target, drafters: dict[str, Drafter], items: Sequence[Item], most: int
@@ -124,7 +124,7 @@ class Measure:
         self._own = lru_cache(1)(lambda *key: answer(target, self._items[key], most))
 
     def __call__(self, key: Key) -> Record:
-        """One run: what the drafter writes from the cut on, judged."""
+        """One run: the drafter's text from the cut on, scored."""
         name, kind, number, cut = key
         item, own = self._items[kind, number], self._own(kind, number)
         known = max(1, round(cut * len(own)))  # tokens that were verified before the cut
@@ -136,13 +136,13 @@ class Measure:
 
 
 def answer(target: Target, item: Item, most: int) -> list[int]:
-    """The target's own. most: new tokens."""
+    """The target's own answer. most: most new tokens."""
     settings = Settings(most, eos_ids=target.eos_ids)
     return Trace(events=list(decode(target, Vanilla(), item.ids, settings))).output_ids
 
 
 def alone(target: Target, drafter: Drafter, ids: Sequence[int], most: int) -> list[int]:
-    """What a drafter writes after the target's first token after these ids, greedily."""
+    """The drafter's greedy text after these ids and the target's next token."""
     settings = Settings(most, drafter.tree, eos_ids=target.eos_ids)
     severed = Cuttable(target, drafter, 1)
     trace = Trace(events=list(decode(target, drafter, ids, settings, remote=severed)))
@@ -152,10 +152,10 @@ def alone(target: Target, drafter: Drafter, ids: Sequence[int], most: int) -> li
 def judged(
     target: Target, item: Item, own: Sequence[int], known: int, offline: Sequence[int]
 ) -> Record:
-    """What is made of an answer whose first `known` tokens are the target's own.
+    """The score of an answer whose first `known` tokens are the target's own.
 
     right     whether the whole answer is; None for a text
-    log_prob  of the offline tokens, by the target, given all before them; tokens: how many
+    log_prob  the target's, of the offline tokens; tokens: how many
     """
     text, right = [*own[:known], *offline], None
     values = log_probs(target, item.ids, text) if offline else []
@@ -215,7 +215,7 @@ def _ratio(name: str, sums: Sequence[tuple[float, float]]) -> dict[str, Any]:
 
 
 def table(found: Sequence[Row], kind: str, figure: str, scale: float, unit: str) -> str:
-    """A figure as text: a line per method, a column per cut."""
+    """One figure as a text table: a line per method, a column per cut."""
     mine = select(found, kind=kind)
     lines = [[f"{kind}, {unit}", *(f"{100 * cut:g} %" for cut in grouped(mine, "cut"))]]
     for method, of in grouped(mine, "method").items():

@@ -1,4 +1,4 @@
-"""The authors' published figures, from assets/results/paper.json, and what a recording says of
+"""The authors' published figures, from assets/results/paper.json, and a recording's answer to
 their claim: MoA against EAGLE-2, in τ and in speed."""
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Cell = tuple[float, float]  # speed-up over the authors' plain decoding, τ
 class Row:
     """A drafter's figures.
 
-    cells                  by data set; None for one that is flagged as a slip and left out
+    cells                  by data set; None for one flagged as a slip, which is left out
     printed_mean           as the authors print it
     mean_includes_flagged  whether that mean includes the cell left out
     """
@@ -34,7 +34,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Paper:
-    """The table, and what it says of itself, as in its file. data: names of the data sets."""
+    """The table and its notes, as in its file. data: names of the data sets."""
 
     rows: tuple[Row, ...]
     data: tuple[str, ...]
@@ -46,7 +46,7 @@ class Paper:
 
     @property
     def shared(self) -> list[int]:
-        """Places of the data sets that every row has: flagged cells do not count there."""
+        """Indices of the data sets that every row has, so without flagged cells."""
         return [at for at in range(len(self.data)) if all(row.cells[at] for row in self.rows)]
 
     def mean(self, row: Row) -> Cell:
@@ -77,14 +77,14 @@ def papers_ratios(paper: Paper) -> tuple[float, float]:
 
 
 class Ratio(NamedTuple):
-    """Ours over theirs, and whether the two spreads overlap; None where there is no spread."""
+    """Our figure divided by theirs, and whether the spreads overlap; None without a spread."""
 
     value: float
     overlap: bool | None = None
 
 
 def ratio(ours: dict[str, Any], theirs: dict[str, Any], key: str) -> Ratio | None:
-    """The ratio of a figure of two methods; None where either lacks it."""
+    """The ratio of two methods' figures; None if either is missing."""
     top, bottom = ours.get(key), theirs.get(key)
     if not top or not bottom:
         return None
@@ -95,7 +95,7 @@ def ratio(ours: dict[str, Any], theirs: dict[str, Any], key: str) -> Ratio | Non
 
 
 def claim(recording: Recording) -> str:
-    """What a recording says of MoA against EAGLE-2, in one or two plain sentences, unescaped."""
+    """A recording's comparison of MoA with EAGLE-2, in one or two sentences, unescaped."""
 
     def speed(name: str) -> float:
         return recording.figures(name).get("tokens_per_second") or 0.0
@@ -103,14 +103,14 @@ def claim(recording: Recording) -> str:
     drafted = [name for name in recording.methods if name.startswith("moa-n")]
     fastest, rival = max(drafted, key=speed, default=""), recording.figures(RIVAL)
     whole = ratio(recording.figures(fastest), rival, "tokens_per_second")
-    timed = whole is not None and whole.overlap is not None  # not by one pass, which tells little
+    timed = whole is not None and whole.overlap is not None  # one pass says little
     name = fastest if timed else OURS
     one = recording.figures(name)
     lengths, decoding = ratio(one, rival, "tau"), ratio(one, rival, "decode_tokens_per_second")
     if lengths is None:
         return "nothing to compare, since MoA and EAGLE-2 are not both in it."
     gain, rate = papers_ratios(published())
-    # Larger trees accept more: of different ones there is no ratio to set beside the paper's.
+    # Larger trees accept more, so with different trees there is no ratio like the paper's.
     alike = tree_text(one) == tree_text(rival) and "auto" not in str(tree_text(one))
     known = f"the paper: {gain:.2f} ×" if name == OURS else "the same tree"
     length = f"yields {_times(lengths)} tokens ({known if alike else 'each with its own tree'})"

@@ -1,4 +1,4 @@
-"""Recorded results: read from their files and put into words.
+"""Recorded results: read from their files and described.
 
 A benchmark leaves a folder with summary.json. --link and --offline leave a FILE.json each: version,
 kind, command, commit, date, machine, target, settings, and `rows`, with --link also `links`.
@@ -33,7 +33,7 @@ Row = dict[str, Any]
 class Recording:
     """The results of one `python -m moa_core bench`.
 
-    name     what to call it
+    name     its title
     results  summary.json's object
     """
 
@@ -77,11 +77,11 @@ class Recording:
 
     @property
     def command(self) -> str:
-        """The command that measured this, as the file has it."""
+        """The command that measured this."""
         return str(self.results.get("command", "not recorded"))
 
     def figures(self, method: str, kind: str | None = None) -> dict[str, Any]:
-        """A method's figures, over all prompts or over those of one kind; empty if unknown."""
+        """A method's figures over all prompts or one kind; empty if unknown."""
         whole = self.methods.get(method, {})
         found: dict[str, Any] = whole if kind is None else whole.get("kinds", {}).get(kind, {})
         return found
@@ -119,13 +119,13 @@ def read(path: Path) -> Row:
 
 
 def head(kind: str, given: Sequence[str], **more: Any) -> Row:
-    """The header of a recording. given: the command's own words."""
+    """The header of a recording. given: the command's arguments."""
     date = datetime.now(UTC).isoformat(timespec="seconds")
     return {"version": 1, "kind": kind, "command": command_line(given), "date": date, **more}
 
 
 def write(recording: Row, path: Path) -> None:
-    """One JSON object, every row of a list on a line of its own."""
+    """One JSON object, with each row of a list on its own line."""
     parts = []
     for key, value in rounded(recording).items():
         if isinstance(value, list) and value and isinstance(value[0], dict):
@@ -156,9 +156,9 @@ def check_out(path: Path | None) -> Path:
 
 
 def command_line(arguments: Sequence[str]) -> str:
-    """`python -m moa_core` with these arguments, to be given again.
+    """The command `python -m moa_core` with these arguments.
 
-    A path below the working folder is written from there on, any other by its last part.
+    Paths below the working folder become relative; others are cut to their last part.
     """
     public = (re.sub(r"[^,=]*[/\\~][^,=]*", _without_folders, one) for one in arguments)
     return shlex.join(["python", "-m", "moa_core", *public])

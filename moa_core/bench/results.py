@@ -1,4 +1,4 @@
-"""From the runs of a benchmark to its figures and its table. Knows no models."""
+"""A benchmark's figures and table, from its runs. Loads no models."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ RESAMPLES = 2_000
 def figures(
     runs: Sequence[Record], about: dict[str, dict[str, Any]], greedy: bool
 ) -> dict[str, dict[str, Any]]:
-    """Every method's figures, in the order of `about`, which holds what runs do not say of it.
+    """Every method's figures, in the order of `about`, which has what the runs lack.
 
     tau                    tokens gained per target forward after the prefill, bonus included
     tau_spread             95 % of bootstrap resamples of the prompts
@@ -73,7 +73,7 @@ def _core(runs: Sequence[Record]) -> dict[str, Any]:
 
 
 def grouped(runs: Sequence[Record], key: str) -> dict[Any, list[Record]]:
-    """Records by what one of their fields says, in order of first appearance."""
+    """Records by the value of a field, in order of first appearance."""
     found: dict[Any, list[Record]] = defaultdict(list)
     for record in runs:
         found[record[key]].append(record)
@@ -89,9 +89,9 @@ def _middle(name: str, speeds: Iterable[float | None]) -> dict[str, Any]:
 
 
 def spread(sums: Sequence[Sequence[float]]) -> list[float] | None:
-    """The middle 95 % of a ratio over random choices of as many items, with repetition.
+    """The 95 % bootstrap interval of a ratio of sums.
 
-    sums  [items, 2]: of each item what is added up, and what it is divided by
+    sums  [items, 2]: each item's share of the numerator and of the denominator
     """
     pairs = np.array(sums, dtype=float)
     if not len(pairs) or not pairs[:, 1].sum():
@@ -145,7 +145,7 @@ def acceptance_by_position(runs: Sequence[Record]) -> list[float] | None:
 
 
 def outputs(runs: Sequence[Record], name: str) -> dict[tuple[int, int], str]:
-    """A method's texts by repeat and prompt."""
+    """A method's text hashes by repeat and prompt."""
     return {(r["repeat"], r["prompt"]): r["output"] for r in runs if r["method"] == name}
 
 
@@ -166,7 +166,7 @@ def rounded(value: Any) -> Any:
 
 
 def aligned(rows: Sequence[Sequence[str]], words: int = 1) -> str:
-    """Cells as columns of text. The first ones, of words, begin and all others end together."""
+    """Cells as columns of text: the first ones aligned left, the others right."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return "\n".join(
         "  ".join(
@@ -207,7 +207,7 @@ def _row(name: str, found: dict[str, Any], kinds: Sequence[str]) -> list[str]:
 
 
 def tree_text(found: Mapping[str, Any]) -> str | None:
-    """A method's tree, 5-4-11, or auto with the drafts of its mean tree; None without any."""
+    """A method's tree, such as 5-4-11, or auto with its mean drafts; None without drafts."""
     tree, drafts = found.get("tree"), found.get("drafts_per_cycle")
     if not tree:
         return None

@@ -1,4 +1,4 @@
-"""Runs methods over prompts, in turn and resumably: every finished run is a line of a file.
+"""Runs methods over prompts in turn; every finished run is a line of a file, to resume from.
 
 All methods share a tree, or each has the one at which it is fastest.
 """
@@ -36,12 +36,12 @@ GRID = "5-1-5,4-2-5,5-2-5,4-3-11,5-4-11,6-4-17,7-6-23"
 PASSES = 2  # over the tuning prompts, each tree in turn
 WARM_UP = 2  # prompts that every method decodes first, not counted
 Key = tuple[Any, ...]
-FIELDS = ("method", "repeat", "prompt")  # of a key; the prompt by its line
+FIELDS = ("method", "repeat", "prompt")  # of a key; the prompt's number is its line
 
 
 @dataclass(frozen=True)
 class Decoding:
-    """What all methods share. seed: of every random draw, with prompt and repeat."""
+    """Settings of all methods. seed: of all draws, combined with prompt and repeat."""
 
     max_new_tokens: int = 128
     temperature: float = 0.0
@@ -49,7 +49,7 @@ class Decoding:
     eos_ids: tuple[int, ...] = ()
 
     def settings(self, tree: TreeSettings | None, repeat: int, prompt: int) -> Settings:
-        """Of one run. Repeats of a sampled prompt are texts of their own, alike for all methods."""
+        """The seed of one run. Repeats of a prompt differ; all methods get the same seeds."""
         draws = random.Random(f"{self.seed}/{repeat}/{prompt}").getrandbits(31)
         return Settings(
             self.max_new_tokens,
@@ -60,7 +60,7 @@ class Decoding:
 
 
 class Contender(NamedTuple):
-    """A method with the tree it runs with; None where it has none."""
+    """A method and its tree; None if it has none."""
 
     method: Method
     tree: TreeSettings | None
@@ -70,7 +70,7 @@ def complete(
     path: Path, wanted: Sequence[Key], run: Callable[[Key], Record], title: str,
     fields: Sequence[str] = FIELDS, begin: Callable[[], None] = lambda: None,
 ) -> list[Record]:  # fmt: skip
-    """Run what a file lacks, a line each; returns all records as they are wanted.
+    """Run what a file lacks, a line per run; returns all records in order.
 
     fields  of a record, which tell one run from another: a key holds their values
     begin   called before the first run
@@ -102,7 +102,7 @@ def run_all(
 ) -> list[Record]:
     """Run whatever the file lacks, and return all runs, oldest first.
 
-    A run holds what `Method.run` gives, and method, repeat, prompt (its line), kind.
+    A run has the result of `Method.run`, and method, repeat, prompt (its line) and kind.
     """
     texts = {one.number: (one.kind, its) for one, its in zip(prompts, ids, strict=True)}
     names = list(contenders)
@@ -110,7 +110,7 @@ def run_all(
         (names[(repeat + place + turn) % len(names)], repeat, prompt.number)
         for repeat in range(repeats)
         for place, prompt in enumerate(prompts)
-        for turn in range(len(names))  # each time another one first
+        for turn in range(len(names))  # each repeat starts with another one
     ]
 
     def warm_up() -> None:
@@ -130,9 +130,9 @@ def run_all(
 
 
 def read_runs(path: Path, fields: Sequence[str] = FIELDS) -> dict[Key, Record]:
-    """The finished runs of a file. A last line that was cut off is taken away: it is run again.
+    """The finished runs of a file. A truncated last line is removed and run again.
 
-    UserError for any other line that is no run.
+    UserError for any other invalid line.
     """
     if not path.exists():
         return {}
@@ -141,7 +141,7 @@ def read_runs(path: Path, fields: Sequence[str] = FIELDS) -> dict[Key, Record]:
     except UnicodeDecodeError:
         raise UserError(f"{path} is damaged: name another folder with --out.") from None
     whole, _, rest = text.rpartition("\n")
-    if rest:  # killed while writing; cut in place, so that another kill cannot take the others
+    if rest:  # killed while writing; truncated in place, so that another kill cannot lose the rest
         os.truncate(path, path.stat().st_size - len(rest.encode()))
     found = {}
     for number, line in enumerate(whole.split("\n") if whole else [], 1):
@@ -156,13 +156,13 @@ def read_runs(path: Path, fields: Sequence[str] = FIELDS) -> dict[Key, Record]:
 def keep_settings(folder: Path, given: dict[str, Any], device: torch.device) -> dict[str, Any]:
     """Write settings.json, or check that the one there says the same.
 
-    given  what a resumed run must share with its beginning
-    Returns what the recording says of how it was made. UserError, naming what differs, for a folder
-    that holds a benchmark of other settings.
+    given  the settings that a resumed run must share
+    Returns the recording's header. UserError, naming the difference, for a folder with a benchmark
+    of other settings.
     """
     path = folder / "settings.json"
     facts = {"machine": machine(device), "versions": versions()}
-    settings = json.loads(json.dumps({**given, **facts}))  # with lists, as they are read back
+    settings = json.loads(json.dumps({**given, **facts}))  # with lists, as when read back
     fresh: dict[str, Any] = {"settings": settings, "commits": []}
     try:
         kept = read_json(path) if path.exists() else fresh
@@ -183,14 +183,14 @@ def keep_settings(folder: Path, given: dict[str, Any], device: torch.device) -> 
     commits = list(dict.fromkeys([*commits, *([now] if now else [])]))
     folder.mkdir(parents=True, exist_ok=True)
     text = json.dumps({"settings": settings, "commits": commits}, indent=1)
-    part = path.with_suffix(".part")  # swapped: a kill leaves the old one or the new one
+    part = path.with_suffix(".part")  # replaced at once: a kill leaves the old or the new file
     part.write_text(text + "\n", encoding="utf-8")
     os.replace(part, path)
     return {"settings": given, "commit": ", then ".join(commits) or None, **facts}
 
 
 def machine(device: torch.device) -> dict[str, Any]:
-    """What a reader needs to judge the speeds."""
+    """The machine, for judging the speeds."""
     facts: dict[str, Any] = {
         "device": device.type,
         "processor": _processor(),
@@ -203,7 +203,7 @@ def machine(device: torch.device) -> dict[str, Any]:
 
 
 def versions() -> dict[str, str]:
-    """Of what decides speed and rounding."""
+    """Versions of the libraries that decide speed and rounding."""
     return {
         "python": platform.python_version(),
         "torch": torch.__version__,

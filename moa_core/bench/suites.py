@@ -34,7 +34,7 @@ class Prompt(NamedTuple):
 def load_suite(name: str, limit: int | None = None) -> list[Prompt]:
     """Load `bundled`, `tuning`, a question set or a JSON-lines file; at most `limit` of each kind.
 
-    UserError for an unknown name, and naming the line that holds no prompt.
+    UserError for an unknown name, or naming a line without a prompt.
     """
     path = SUITES.get(name) or Path(os.path.expanduser(name))
     if not os.path.isfile(path):
@@ -54,7 +54,7 @@ def load_suite(name: str, limit: int | None = None) -> list[Prompt]:
 
 
 def suite_hash(prompts: Sequence[Prompt]) -> str:
-    """A short hash of all prompts: two files of one name may differ."""
+    """A short hash of all prompts, because files with the same name may differ."""
     text = json.dumps([[prompt.kind, prompt.messages] for prompt in prompts])
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
@@ -65,7 +65,7 @@ def suite_ids(prompts: Sequence[Prompt], target: Target) -> list[list[int]]:
 
 
 def readable(prompts: Sequence[Prompt], target: Target) -> list[tuple[Prompt, list[int]]]:
-    """The prompts that this target can read, with their ids. UserError if there is none."""
+    """The prompts that this target can read, with their ids. UserError if there are none."""
     found, last = [], UserError("There are no prompts.")
     for prompt in prompts:
         try:
@@ -115,7 +115,7 @@ def _prompt(line: str, number: int, default_kind: str) -> Prompt:
 
 
 def _messages(row: dict[str, Any]) -> tuple[Message, ...] | None:
-    """A row's chat; None if it has none. Of the question sets' turns only the first is asked."""
+    """A row's chat, or None. Only the first turn of a question set is used."""
     match row:
         case {"messages": [*turns, {"role": "user"}] as messages} if all(
             is_message(turn) and turn["content"].strip() for turn in [*turns, messages[-1]]

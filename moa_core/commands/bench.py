@@ -1,7 +1,7 @@
 """Measure decoding methods side by side: acceptance, speed and where the time goes.
 
 Every method decodes each prompt in turn, so a change of the machine's speed affects all alike.
-A run that was cut off goes on where it was: give the same command again.
+To continue an interrupted run, repeat the command.
 """
 
 from __future__ import annotations

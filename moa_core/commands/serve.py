@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from moa_core.link.session import Limits
     from moa_core.model.target import Target
 
-END_WITHIN = 8.0  # seconds to tidy up once the parent is gone
+END_WITHIN = 8.0  # seconds for a clean end once the parent has ended
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -65,7 +65,7 @@ def run(options: argparse.Namespace) -> None:
     async def serve() -> None:
         task = asyncio.current_task()
         assert task is not None
-        with suppress(NotImplementedError):  # Windows: there it ends without tidying up
+        with suppress(NotImplementedError):  # Windows: ends without cleaning up
             asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
         await server.run(options.host, options.port, ready)
 

@@ -1,6 +1,6 @@
 """Train a target from text, or drafters against a frozen target.
 
-Runs resume where they were after a kill: give the same command again.
+To continue an interrupted run, repeat the command.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _add(group: Any, name: str, default: Any, text: str, **more: Any) -> None:
-    """An option of its default's type; without a default, a type is given instead."""
+    """An option with its default's type, or with a type and no default."""
     if default is False:
         group.add_argument(f"--{name}", action="store_true", help=text)
     elif callable(default):
@@ -195,7 +195,7 @@ def _drafters(options: argparse.Namespace) -> None:
     if unknown := [name for name in rates if name not in methods]:
         raise UserError(f"--rates names {unknown[0]!r}, which is not among --methods.")
     machine = _machine(options)
-    # A frozen target has the precision of the computation.
+    # A frozen target uses the precision of the computation.
     dtype = "bfloat16" if machine.bf16 and machine.device == "cuda" else "float32"
     target = load_target(options.target, dtype, machine.device, bits=options.bits)
     if target.tokenizer is None:
@@ -231,7 +231,7 @@ def _data(options: argparse.Namespace) -> Path:
     folder, name = Path(os.path.expanduser(options.data)), options.data
     if os.path.isdir(folder):
         if has_text(folder) or not has_rows(folder):
-            return folder  # without text, reading it says so
+            return folder  # reading it reports missing text
         name = str(folder)
     elif folder.is_absolute() or name.startswith((".", "~")) or name.count("/") > 1:
         raise UserError(f"There is no folder {name}.")
@@ -260,7 +260,7 @@ def _tell_next(result: str, *lines: Sequence[str]) -> None:
 def _watched(
     options: argparse.Namespace, target: Target, data: Path
 ) -> dict[str, list[list[int]]] | None:
-    """Prompts by kind on which drafters are measured as they train; None if there are none."""
+    """Prompts by kind for measuring drafters during training; None if there are none."""
     from moa_core.train.measure import heldout_prompts
 
     if options.watch is None:

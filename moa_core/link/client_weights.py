@@ -73,7 +73,7 @@ def pieces(folder: Path) -> Iterator[Piece]:
 
 
 def packed(target: Target, last: int, folder: Path) -> Path:
-    """The files for clients of this N, written into a folder that keeps those of one N at a time.
+    """The files for clients of this N; the folder keeps those of one N at a time.
 
     Not thread-safe.
     """

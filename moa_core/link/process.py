@@ -18,7 +18,7 @@ START_WITHIN = 120.0  # seconds: a large target loads slowly
 class ServerProcess:
     """`python -m moa_core serve` on a free port of this machine, with its own token.
 
-    What it says of a failure goes to this process's standard error.
+    Its error messages go to this process's standard error.
 
     arguments  other options of the command
     """

@@ -1,18 +1,18 @@
-// ?class=1: large, and with no more than a class needs (live/style.css).
-for (const frame of [document.body, element.closest(".contain > *")]) // gradio styles the inner one alone
+// ?class=1: large type and few controls (live/style.css).
+for (const frame of [document.body, element.closest(".contain > *")]) // gradio styles only the inner one
   frame?.classList.toggle("class-mode", new URLSearchParams(window.location.search).get("class") === "1");
 
-// The address names the tab that is open, and Back and Forward lead from tab to tab. `props`, which
-// has the tabs' names, and `trigger` come from gradio; this runs once, at mount.
+// The address names the open tab, and Back and Forward move between tabs. gradio provides `props`,
+// with the tabs' names, and `trigger`; this runs once, at mount.
 const named = () => {
   const tab = new URLSearchParams(window.location.search).get("tab");
-  return props.tabs.includes(tab) ? tab : props.tabs[0]; // an address that names none means the first
+  return props.tabs.includes(tab) ? tab : props.tabs[0]; // the first tab by default
 };
-// A page selects its first tab as it opens, before it turns to the one that the address names.
+// While it opens, a page first selects its first tab, then the address's.
 let awaited = named();
 
-// An address of a tab alone: settings belong to the visit that brought them. What gradio and its host
-// write there themselves (__theme and the like) stays.
+// The address of a tab, without settings, which belong to one visit. Parameters of gradio and its host
+// (such as __theme) stay.
 function addressOf(tab) {
   const address = new URL(window.location);
   for (const name of [...address.searchParams.keys()])
@@ -22,7 +22,7 @@ function addressOf(tab) {
   return address;
 }
 
-for (const kind of ["pointerdown", "keydown"]) // whatever is opened from then on, a person opened
+for (const kind of ["pointerdown", "keydown"]) // from now on, a person opens the tabs
   window.addEventListener(kind, () => (awaited = null), { once: true, capture: true });
 
 window.addEventListener("tab-opened", ({ detail: tab }) => {
@@ -33,7 +33,7 @@ window.addEventListener("tab-opened", ({ detail: tab }) => {
   if (tab !== named()) history.pushState(null, "", addressOf(tab));
 });
 
-// The address is another one already; the tab follows it. A prompt that is no longer the page's goes.
+// The address has changed; the tab follows it. An outdated prompt is removed from it.
 window.addEventListener("popstate", ({ state }) => {
   const address = new URL(window.location);
   const prompt = address.searchParams.get("prompt");
@@ -54,11 +54,11 @@ function arrive(scroll) {
   trigger("back");
 }
 
-// ---- a way into a tab, followed in the page: what was done here stays, and Back leads to its place ----
+// ---- links to tabs, without loading the page again: results stay, and Back returns to them ----
 
-let pending = ""; // id of the button that is pressed there
+let pending = ""; // id of the button to press there
 
-// detail: the tab; of its address more settings; the prompt to bring; the button to press.
+// detail: the tab, more settings for the address, the prompt to take along, the button to press.
 window.addEventListener("open-tab", ({ detail: { tab, settings = {}, prompt, press = "" } }) => {
   const address = addressOf(tab);
   for (const [name, value] of Object.entries(settings)) address.searchParams.set(name, value);
@@ -81,13 +81,13 @@ window.addEventListener("followed", () => {
     const box = [...document.querySelectorAll(PROMPTS)].find(seen);
     const brought = !box || [undefined, box.value].includes(window.newestPrompt);
     if (seen(found) && !found.disabled && brought) found.click();
-    else if (tries) setTimeout(press, 50, tries - 1); // the tab is not open yet, or a run goes on
+    else if (tries) setTimeout(press, 50, tries - 1); // the tab is not open yet, or a run is in progress
   };
   if (id) press(200);
 });
 
-// A link of the page that says what to press ("": nothing). With a key held it opens elsewhere, and
-// an address alone, which anybody may send, runs nothing.
+// A link that names the button to press ("": none). With a modifier key it opens elsewhere. An address
+// alone, which anybody may send, never starts a run.
 document.addEventListener("click", (event) => {
   const link = event.target.closest?.("a[data-press]");
   if (!link || event.ctrlKey || event.metaKey || event.shiftKey || event.altKey) return;

@@ -1,6 +1,5 @@
-// Gives every chart of the page its words, as its name for those who cannot see it. A figure brings
-// them along (demo/common/charts.py, told).
-const charts = document.getElementsByClassName("js-plotly-plot"); // those that are there by then
+// Gives every chart its accessible name, which the figure carries (demo/common/charts.py, told).
+const charts = document.getElementsByClassName("js-plotly-plot"); // a live collection
 
 function tell() {
   for (const chart of charts) {
@@ -10,7 +9,7 @@ function tell() {
   }
 }
 
-// Drawn while its tab was out of sight, a chart does not know how wide it is.
+// A chart that was drawn in a hidden tab does not know its width.
 window.addEventListener("tab-opened", () =>
   requestAnimationFrame(() => window.dispatchEvent(new Event("resize"))),
 );

@@ -1,9 +1,9 @@
-// What the views share. Loaded before them into one scope (demo/common/theme.py, script). Everything that a
-// model or a person wrote goes in through textContent.
+// Shared by the views; loaded before them into one scope (demo/common/theme.py, script). All text of
+// models and visitors goes in through textContent.
 const SVG = "http://www.w3.org/2000/svg";
 const calm = window.matchMedia("(prefers-reduced-motion: reduce)");
 
-// more: properties, ARIA's among them.
+// more: properties, including ARIA's.
 function el(tag, className, text, more) {
   const node = Object.assign(document.createElement(tag), more);
   if (className) node.className = className;
@@ -32,7 +32,7 @@ const button = (className, text, onclick, more) =>
 
 const row = (tag, ...cells) => add(el("tr"), ...cells.map((cell) => el(tag, "", cell)));
 
-// Pairs of a name and a value, as a list.
+// A list of name-value pairs.
 const pairList = (pairs) =>
   add(el("dl"), ...pairs.flatMap(([name, value]) => [el("dt", "", name), el("dd", "", value)]));
 
@@ -40,14 +40,14 @@ const quoted = (piece) =>
   piece === "\ufffd" ? "part of a character" : `“${piece.replaceAll("\n", "↵")}”`;
 const many = (count, word) => `${count} ${word}${count === 1 ? "" : "s"}`;
 
-// ---- the tip: what is known of the token or node that is pointed at ----
+// ---- the tooltip of a token or node ----
 
 function tipBox() {
   const id = `tip-${Math.random().toString(36).slice(2)}`;
   return el("div", "tip", "", { id, role: "tooltip", hidden: true });
 }
 
-// Below a rectangle of the screen, or above it where there is no room; inside the frame.
+// Below a rectangle of the screen, or above it if there is no room; inside the frame.
 function putBeside(tip, frame, spot) {
   const around = frame.getBoundingClientRect();
   const left = Math.min(spot.left - around.left, around.width - tip.offsetWidth - 4);

@@ -1,5 +1,5 @@
-// The number box of a slider may be emptied to type another number: until there is one, the page is
-// told nothing, and a box that is left empty shows the slider's number again.
+// A slider's number box may be emptied for typing: until it has a number, no event reaches the page,
+// and a box that is left empty shows the slider's number again.
 function emptied(event) {
   const box = event.target;
   if (!box.matches?.("input[type=number]") || box.value !== "") return null;
@@ -18,8 +18,8 @@ document.addEventListener(
   true,
 );
 
-// Gradio names each radio button apart: with one name for all of a group, arrow keys move among them,
-// and Tab passes on.
+// Gradio gives each radio button its own name. With one name per group, arrow keys move within the
+// group, and Tab leaves it.
 document.addEventListener("focusin", ({ target }) => {
   if (!target.matches("input[type=radio]")) return;
   for (const one of target.closest("fieldset").querySelectorAll("input[type=radio]")) one.name = target.name;

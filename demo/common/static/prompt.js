@@ -1,13 +1,13 @@
-// One prompt for all tabs: what was written last, in whichever box, is what a tab opens with.
+// One prompt for all tabs: a tab opens with the text that was last typed in any tab.
 ({
   chosen: (text) => (window.newestPrompt = text),
-  // box: a selector. A box in a tab that was left only tells, late, what it was given.
+  // box: a selector. The box of a hidden tab only repeats, late, what it was given.
   keep(text, box) {
     if (!document.querySelector(box)?.checkVisibility()) return;
     window.newestPrompt = text;
     const address = new URL(window.location);
     if (!address.searchParams.has("prompt") || address.searchParams.get("prompt") === text) return;
-    address.searchParams.delete("prompt"); // the address no longer says what stands in the box
+    address.searchParams.delete("prompt"); // the address no longer has the box's text
     history.replaceState(history.state, "", address);
   },
   newest: (own) => window.newestPrompt ?? own,

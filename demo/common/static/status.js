@@ -1,5 +1,5 @@
-// A status line, with a bar below it while something is under way. Text goes in through textContent
-// only: it may quote what somebody typed.
+// A status line, with a progress bar during longer work. Text goes in only through textContent, because
+// it may quote a visitor.
 const [line, bar] = element.children;
 let said = null;
 
@@ -7,9 +7,9 @@ function show() {
   const { kind = "", text = "", share = null } = props.value || {};
   bar.hidden = share === null;
   bar.value = share ?? 0;
-  if (said === kind + text) return; // told again while waiting: announced once
+  if (said === kind + text) return; // repeated while waiting: announced once
   said = kind + text;
-  line.ariaLive = share === null ? "polite" : "off"; // not each of many runs is announced
+  line.ariaLive = share === null ? "polite" : "off"; // the runs of a longer job are not announced
   line.dataset.kind = text ? kind : "";
   line.textContent = text;
 }

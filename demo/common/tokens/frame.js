@@ -1,8 +1,8 @@
 // The live token view. `element`, `props` and `watch` come from gradio; this runs once, at mount.
 // The value is lines of JSON and only grows (view.py lists the lines).
 const root = element.firstElementChild;
-const details = new WeakMap(); // token element -> what its tip says
-let current = null; // the token that Tab reaches; arrow keys move on from it
+const details = new WeakMap(); // token element -> its tooltip's content
+let current = null; // the token that Tab reaches; arrow keys move from it
 
 // ---- the frame: text, player, legend, tip ----
 

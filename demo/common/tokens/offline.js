@@ -1,4 +1,4 @@
-// ---- while the link is lost: what the drafter writes alone, and what becomes of it ----
+// ---- text that the drafter writes offline, and its verification ----
 
 Object.assign(kinds, {
   offline: "written offline: not verified",
@@ -12,10 +12,10 @@ const MARKS = {
   changed: "offline, then changed",
   kept: "offline and kept: not the target’s",
 };
-const marks = {}; // entries of the legend, shown once there is such a token
-let always = null; // the one that is there from the start
-let stretch = null; // what was written alone and still waits for the target
-let link = ""; // what is said of it
+const marks = {}; // entries of the legend, shown once they are needed
+let always = null; // the one that is always shown
+let stretch = null; // offline text that waits for verification
+let link = ""; // the sentence about the link
 let outcome = [0, 0]; // offline tokens confirmed and changed since it was lost
 
 for (const [kind, words] of Object.entries(MARKS)) {
@@ -25,7 +25,7 @@ for (const [kind, words] of Object.entries(MARKS)) {
   add(legend, marks[kind]);
 }
 
-// What the target made of it.
+// The result of the verification.
 const reviewed = (kept, replaced, from = "") =>
   `The target kept ${kept} of ${many(kept + replaced, "offline token")}${replaced ? ` and replaced the rest${from}` : ""}.`;
 
@@ -51,7 +51,7 @@ function write_alone(line) {
   link = "The link is lost: the drafter continues alone.";
 }
 
-// A cycle takes the place of what was written alone; what the target changed is shown to have gone.
+// A cycle replaces offline text; tokens that the target changed are shown struck out.
 function heal(line, box) {
   const { confirmed = 0, kept = 0, changed = 0 } = line;
   const sure = [...box.querySelectorAll(".token:not(.rejected)")];
@@ -62,7 +62,7 @@ function heal(line, box) {
   for (const node of gone) become("changed", node, "offline");
   nodes.slice(0, confirmed + kept).forEach((node, place) => give_way(node, sure[place]));
   if (gone.length) {
-    // As with a rejected line break: it is shown, but breaks no line.
+    // Like a rejected line break, it is shown but does not break the line.
     for (const node of gone)
       for (const child of [...node.childNodes]) if (child.nodeValue === "\n") child.remove();
     const struck = add(el("del", "rejected"), ...gone);
@@ -73,7 +73,7 @@ function heal(line, box) {
   if (link && root.dataset.link !== "lost")
     link = `The link is back. ${reviewed(...outcome)}`;
   if (!unproved().length) stretch?.remove();
-  else add(text, stretch); // what still waits stays at the end
+  else add(text, stretch); // waiting text stays at the end
   return box;
 }
 
@@ -85,7 +85,7 @@ function become(kind, node, before = "offline") {
   marks[kind].hidden = false;
 }
 
-// A token goes; where the keyboard was on it, the one that takes its place has it.
+// Remove a token; its keyboard focus moves to the token that replaces it.
 function give_way(node, to) {
   const focused = document.activeElement === node;
   if (node === current) {

@@ -1,20 +1,20 @@
-// ---- reading the value, and moving through it ----
+// ---- reading the value, and playing it ----
 
 const TEMPOS = { watch: 300, slow: 1200, full: 0 }; // milliseconds for a cycle, as ?pace= names them
-const CHECKED = 0.35; // of them a cycle's drafts stand there alone, and from KEPT on its verdict
+const CHECKED = 0.35; // shares of that time: drafts until CHECKED, the verdict from KEPT on
 const KEPT = 0.6;
-const ALONE = 60; // milliseconds for a token that is written alone, at most: they come as fast
+const ALONE = 60; // most milliseconds per offline token
 const SPEEDS = [["1.2 s per cycle", 1200], ["0.6 s per cycle", 600], ["0.3 s per cycle", 300], ["as decoded", 0]];
 let run = null;
 let seen = ""; // of the value
-let lines = []; // all lines of this run; those from `next` on are yet to be painted
+let lines = []; // all lines of this run; those from `next` on are not drawn yet
 let next = 0;
 let tempo = 0;
 let pace = TEMPOS[new URLSearchParams(window.location.search).get("pace")] ?? TEMPOS.watch;
 let paused = false;
 let recorded = false;
 let timer = null;
-let verdicts = []; // timers of the cycle that is drawn
+let verdicts = []; // timers of the visible cycle
 
 function clear() {
   current = pinned = null;
@@ -44,8 +44,8 @@ const cycles = () => lines.filter((line) => "cycle" in line);
 const painted = () => lines.slice(0, next).filter((line) => "cycle" in line).length;
 const tokens = () => text.querySelectorAll(".token:not(.rejected)").length;
 
-// Paint what is waiting, up to the given number of cycles (the end counts as one) and of lines from
-// where the link is lost; returns the last cycle's box. The newest tokens stay in sight.
+// Draw waiting lines: at most this many cycles (the end counts as one) and offline lines. Returns the
+// last cycle's box. Keeps the newest tokens in sight.
 function advance(cycles, alone = Infinity) {
   const follow = text.scrollHeight - text.scrollTop - text.clientHeight < 60;
   let box = null;
@@ -68,8 +68,7 @@ function judge(box) {
   phase("kept");
 }
 
-// One cycle: its drafts appear, the target checks them, and what it keeps stays; or a token that was
-// written alone. Returns how long to wait for the next.
+// Show one cycle (drafted, checked, kept) or one offline token. Returns the time until the next.
 function step() {
   judge(text.querySelector(".unjudged"));
   const line = lines[next] ?? {};
@@ -99,9 +98,8 @@ function tick() {
   show_buttons();
 }
 
-// Of messages that come close together gradio's page may take one before another. What then was added
-// to something else is no value, and what was added in another order does not begin with what was
-// seen: a stream's last message has the whole value, which is then painted anew.
+// gradio's page may handle two close messages in the wrong order. A wrong value is ignored here: the last
+// message of a stream has the whole value, which is then drawn again.
 function paint() {
   const value = props.value || "";
   if (typeof value !== "string" || !value.startsWith("{")) return;
@@ -126,8 +124,7 @@ function begin() {
   timer = null;
 }
 
-// A run that goes on from another one is shown from there: until it has come so far, the other's text
-// stays.
+// A run that continues another one is shown from there; until it gets that far, the old text stays.
 const brought = (line) =>
   "cycle" in line ? line.accepted.length + (line.bonus ? 1 : 0) : Number("first" in line || "offline" in line);
 const held = () =>
@@ -140,7 +137,7 @@ function read(more) {
   while (next < lines.length && lines[0].from > tokens()) advance(1);
 }
 
-// A line of a run that this page decodes itself.
+// Add a line of a run that this browser decodes.
 function show(line) {
   read(JSON.stringify(line));
   if (timer === null) tick();
@@ -177,10 +174,10 @@ function forward() {
   clearTimeout(timer);
   paused = true;
   tempo ||= 600;
-  if (isAway(lines[next] ?? {})) advance(0); // all that was written alone
+  if (isAway(lines[next] ?? {})) advance(0); // all offline tokens
   else step();
   if (!lines.slice(next).some((line) => "cycle" in line) && next < lines.length)
-    timer = setTimeout(() => advance(Infinity), tempo); // nothing is left but the figures
+    timer = setTimeout(() => advance(Infinity), tempo); // only the figures are left
   show_buttons();
 }
 
@@ -243,7 +240,7 @@ function released(event) {
   if (!recorded) return;
   state("idle");
   if (pacer.contains(event.target) || (event.type === "keydown" && keyed(event))) return;
-  [tempo, paused] = [0, Boolean(event.target.closest?.("#run"))]; // a run of one's own comes
+  [tempo, paused] = [0, Boolean(event.target.closest?.("#run"))]; // a new run follows
   tick();
 }
 

@@ -18,7 +18,7 @@ const percent = (p) =>
   p === null ? "–" : p > 0 && p < 0.001 ? "< 0.1 %" : `${(p * 100).toFixed(1)} %`;
 
 const LISTED = 12; // rejected drafts named in the tip of "+14"
-let pinned = null; // the "+6" that was pressed: its tip stays until the next press
+let pinned = null; // the pressed "+6": its tooltip stays until the next press
 
 function describe(about) {
   if (about.others) {
@@ -38,7 +38,7 @@ function describe(about) {
   return [add(el("p"), el("b", "", name), ` ${kinds[about.kind]}${why}`), pairList(pairs)];
 }
 
-// Without a node the tip goes.
+// Without a node, the tooltip disappears.
 function point(node) {
   tip.hidden = !node;
   if (!node) return;

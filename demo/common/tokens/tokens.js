@@ -1,4 +1,4 @@
-// ---- tokens: a cycle's, into the text. `reachable` makes one answer to keyboard and pointer ----
+// ---- a cycle's tokens in the text. `reachable` lets keyboard and pointer use one ----
 
 function mark(parent, piece) {
   for (const part of piece.split(/(\n)/)) {
@@ -11,20 +11,20 @@ function mark(parent, piece) {
   }
 }
 
-// What the hook says of each kind: the first token is the target's own, as the bonus is.
+// The hook's value by kind: like the bonus, the first token is the target's own.
 const HOOKS = { first: "bonus", confirmed: "accepted", changed: "offline", kept: "offline" };
 
 function token(kind, [piece, draft, target, special], about) {
   const node = el(kind === "rejected" ? "del" : "span", `token ${kind}`);
   node.dataset.token = HOOKS[kind] ?? kind;
   if (special) node.classList.add("special");
-  // A rejected line break is shown, but breaks no line.
+  // A rejected line break is shown but does not break the line.
   if (piece) mark(node, kind === "rejected" ? piece.replaceAll("\n", "↵") : piece);
   else add(node, el("span", "mark partial", "·"));
   return reachable(node, { kind, piece, draft, target, special, ...about });
 }
 
-// A node of the tree as a token: what it says, and its odds for drafter and target.
+// A node as a token: its text, and its probabilities for drafter and target.
 function drafted(tree, node) {
   const odds = [tree.draft[node], tree.target[node]].map((whole) => whole / 10_000);
   return [tree.texts[node], ...odds, tree.special.includes(node)];
@@ -42,7 +42,7 @@ function others({ tree, branch }) {
   return rest.map((node) => [drafted(tree, node), tree.texts[tree.parents[node]]]);
 }
 
-// The best rejected branch is struck out where it was rejected: before what the target wanted there.
+// The best rejected branch is struck out where it was rejected: before the target's own token.
 function cycle(line, into = text) {
   const number = line.cycle + 1;
   const box = el("span", "cycle newest");

@@ -1,27 +1,26 @@
-"""The live token view: events become lines of JSON, and one HTML component paints them.
+"""The live token view: events become lines of JSON, which one HTML component draws.
 
-The value of the component only ever grows, so gradio sends what is new and nothing is lost; the
-page reads the lines it has not yet seen. A token is [text, draft probability, target probability,
+The component's value only grows, so gradio sends only what is new; the page reads the lines that
+it has not seen yet. A token is [text, draft probability, target probability,
 special]. Lines, in order:
 
-    {"run": id, "by": words, "from": n, "device": {...}} a new run, and what drafts: the page clears
+    {"run": id, "by": words, "from": n, "device": {...}} a new run and its drafter: the page clears
     {"first": token, "at": position}                     after the prefill
     {"cycle": i, "at": root's position,                  after each verification
      "accepted": [token], "bonus": token or null,
      "branch": [node], "after": n, "tree": {...}}        the best rejected branch, behind n of
                                                          the accepted; no tree without drafts
-    {"down": seconds}                                    the link is lost, after so much silence
-    {"offline": token, "at": position}                   written alone; of what stands there already
-                                                         nothing stays
-    {"back": seconds, "tokens": n}                       the link is there again
+    {"down": seconds}                                    the link is lost, after this much silence
+    {"offline": token, "at": position}                   written offline; replaces what is there
+    {"back": seconds, "tokens": n}                       the link is back
     {"end": reason, "summary": words}
-    {"plain": {...}}                                     what plain decoding took, and wrote
+    {"plain": {...}}                                     the comparison with plain decoding
 
-A tree has a column for each of what is known of its nodes, the root first: "texts", "parents",
+A tree has a column per property of its nodes, the root first: "texts", "parents",
 "draft" and "target", their odds after the node's parent in ten-thousandths; "special", some nodes;
 "path", the accepted ones; "bonus", the target's own token, and its odds.
 
-A run with a "from" is another one again, up to that many tokens: the page is at once where it was.
+A run with a "from" repeats an earlier run up to that many tokens: the page shows those at once.
 With a "device" the page's own worker is asked to decode it, and adds the lines itself.
 A cycle replaces offline tokens. "confirmed" counts its tokens that had been written alone as well,
 "changed" the offline tokens after them that now go, "kept" its tokens that stay unverified. An
@@ -56,7 +55,7 @@ SCRIPTS = (
     "common/static/dom.js",
     *(f"common/tokens/{name}.js" for name in ("tokens", "frame", "tip", "offline")),
 )
-INTERVAL = 1 / 8  # seconds between two updates of the page: more often costs the decoding time
+INTERVAL = 1 / 8  # seconds between updates of the page: more updates slow decoding
 ENDINGS = {
     "eos": "ended by the target",
     "length": "stopped at the token limit",
@@ -72,9 +71,9 @@ Token = list[Any]
 def trace_view(
     *figures: str, template: str = '<div class="token-view tokens"></div>', **kwargs: Any
 ) -> gr.HTML:
-    """The component. A function, since gradio writes a .pyi file beside every subclass.
+    """The component. A function, because gradio writes a .pyi file beside every subclass.
 
-    figures  scripts of `demo/` that show what is known of the run beside its text
+    figures  scripts of `demo/` that show more of the run beside its text
     """
     return component(template, *SCRIPTS, *figures, "common/tokens/player.js", **kwargs)
 
@@ -84,9 +83,9 @@ def paced(
     interval: float = INTERVAL,
     clock: Callable[[], float] = monotonic,
 ) -> Iterator[list[Event]]:
-    """Events in batches, at most one per interval; the last always.
+    """Events in batches, at most one per interval, plus the last.
 
-    The first event, and what becomes of a link, come at once.
+    The first event and changes of the link come at once.
     """
     batch: list[Event] = []
     due = clock()
@@ -105,14 +104,14 @@ def paced(
 
 
 class Feed:
-    """Turns one run's events into the view's value, `ndjson`, which only grows."""
+    """Turns a run's events into the view's value, `ndjson`, which only grows."""
 
     def __init__(
         self, run: str, text: TokenText | RecordedText, by: str = "", start: int = 0, **more: Any
     ) -> None:
         self.ndjson = ""
         self._text = text
-        self._aside = text  # a fork of it, for what is written alone
+        self._aside = text  # a fork, for text written offline
         self._healing = Healing()
         self._drafted: Drafted | None = None
         self._write({"run": run, "by": by, "from": start, **more})
@@ -125,7 +124,7 @@ class Feed:
         return self.ndjson
 
     def plain(self, measured: dict[str, Any]) -> str:
-        """Append how plain decoding compares; return the whole value."""
+        """Append the comparison with plain decoding; return the whole value."""
         return self._write({"plain": measured})
 
     def broken(self) -> str:
@@ -137,7 +136,7 @@ class Feed:
         return self.ndjson
 
     def line(self, event: Event) -> dict[str, Any] | None:
-        """What the page is told of an event; None for those that it need not know."""
+        """The page's line for an event; None if it has none."""
         match event:
             case Prefilled():
                 [piece] = self._text.push([event.token])
@@ -170,7 +169,7 @@ class Feed:
         probs = [one.prob for one in self._healing.waiting]
         healed = self._healing.add(verified)
         line = self._verified(drafted, verified)
-        if drafted.offline:  # what was drafted, and rejected, was written alone
+        if drafted.offline:  # the rejected drafts were written offline
             line |= {"branch": [], "tree": None}
             for token, prob in zip(line["accepted"], probs, strict=False):
                 token[1] = round(prob, 4)
@@ -219,8 +218,8 @@ class Feed:
 
 
 def struck(tree: DraftTree, path: Sequence[int]) -> tuple[list[int], int]:
-    """The most probable branch that was rejected, and how many accepted nodes are before it: below
-    the last one, where the target wanted something else, or else beside the path."""
+    """The most probable rejected branch, and the number of accepted nodes before it. A branch below
+    the last accepted node is preferred to one beside the path."""
     kept = [0, *path]
     if chain := likeliest(tree, kept[-1]):
         return chain, len(path)

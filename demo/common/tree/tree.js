@@ -21,8 +21,8 @@ function short(piece, longest) {
 
 const rounded = (whole) => (whole > 0 && whole < 50 ? "<1%" : `${Math.round(whole / 100)}%`);
 
-// Every node of a cycle with what is known of it. The bonus token comes last, as a child of the last
-// accepted node: the target's own, which no drafter proposed (or not there).
+// Every node of a cycle with its properties. The bonus, the target's own token, comes last, as a child of
+// the last accepted node.
 function nodesOf(cycle) {
   const accepted = new Set(cycle.path);
   const last = cycle.path.at(-1) ?? 0;
@@ -45,7 +45,7 @@ function nodesOf(cycle) {
   return nodes;
 }
 
-// Gives each node its level, its row and its children, kept ones first, then the most probable.
+// Gives each node its level, row and children: kept ones first, then by probability.
 function arrange(cycle) {
   const nodes = nodesOf(cycle);
   const worth = (node) => (node.kind === "rejected" ? cycle.draft[node.index] : Infinity);
