@@ -154,7 +154,7 @@ def results_page() -> Iterator[str]:
     yield f"{WARM['vanilla']['prompts']} prompts, tree 5-4-11"
     yield f"{100 * WARM['vanilla']['repeats_8gram']:.1f} % of the output repeats an 8-gram"
     yield f"{over(WARM, FASTEST, 'eagle2')} times EAGLE-2's"
-    for part in (said, presets, offline, learning):
+    for part in (said, presets, offline, learning, block):
         yield from part()
 
 
@@ -162,7 +162,7 @@ def learning() -> Iterator[str]:
     """The section on training time."""
     rows = read("learning.json")["rows"]
     methods = ("moa-n1", "eagle2", "eagle3")
-    for updates in (200, 400, 600):
+    for updates in (200, 600):
         found = [select(rows, method=name, updates=updates)[0] for name in methods]
         cells = [f"{one['tau']:.2f} ({one['seconds']:,.0f})" for one in found]
         yield f"| {updates} | {' | '.join(cells)} |"
@@ -171,6 +171,21 @@ def learning() -> Iterator[str]:
         one = next(row for row in select(rows, method=name) if row["tau"] >= final)
         yield f"after {one['updates']} updates and {one['seconds']:,.0f} s"
     yield f"{read('learning.json')['settings']['prompts']} prompts"
+
+
+def block() -> Iterator[str]:
+    """The section on a block in one pass."""
+    found = read("block.json")
+    rows = [row for row in found["rows"] if row["engine"] == "onnxruntime"]
+    ours, block = sorted(rows, key=lambda row: row["method"] != "moa-n0")
+    yield f"{found['updates']:,} more updates. On {found['settings']['prompts']} prompts"
+    yield f"its τ is {block['tau']:.2f}, that of N = 0 is {ours['tau']:.2f}"
+    yield f"{block['draft_ms']:.1f} ms instead of {ours['draft_ms']:.1f} ms"
+    rates = [f"{row['tokens_per_second']:.0f}" for row in (block, ours)]
+    yield "{} tokens/s, with N = 0 {} (".format(*rates)
+    for depth, words in enumerate(("N = 0 (", "accepted in ")):
+        shares = [f"{100 * row['accepted_after_accepted'][depth]:.0f} %" for row in (block, ours)]
+        yield f"{words}{' and '.join(shares)}"
 
 
 def said() -> Iterator[str]:
