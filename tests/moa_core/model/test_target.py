@@ -119,6 +119,11 @@ def test_layers_are_what_the_config_says(sizes):
     torch.testing.assert_close(logits, plain_logits(run, PROMPT)[-1], **CLOSE)
     ids = [*PROMPT, *(TREE.tokens[node] for node in (0, 2, 6))]
     torch.testing.assert_close(run.verify(TREE)[6], plain_logits(run, ids)[-1], **CLOSE)
+    run.taps = (1, 0)  # also the inputs of these layers, in their order
+    _, seen = run.prefill(PROMPT, 32)
+    states = run.model(torch.tensor([PROMPT]), output_hidden_states=True).hidden_states
+    tapped = torch.cat([states[place][0] for place in (1, 0, -1)], -1)
+    torch.testing.assert_close(seen.hidden, tapped, **CLOSE)
 
 
 def test_positions_reach_as_far_as_was_reserved():
