@@ -121,23 +121,23 @@ def test_wherever_the_link_is_lost_the_text_heals_to_the_target_s_own(method):
 @torch.inference_mode()
 def test_what_is_written_alone_is_as_probable_as_in_a_tree(method):
     target = tiny_target()
-    drafter = useful(method, target, whisper=1.0).fork()
+    drafter = drafter_of(method, target).fork()
     assert isinstance(drafter, Stepwise)
+    for weight in drafter.net.parameters():  # so large that every part matters
+        if weight.ndim > 1:
+            weight.normal_(std=0.12)
     drafter.serve(target, 60)
     _, observation = target.prefill(PROMPT, 40)
     drafter.open(target, 60)
     drafter.observe(observation.ids, drafter.server_half(observation))
-    bush, chain = (drafter.propose(7, shape) for shape in (TREE, TreeSettings(6, 1, 6)))
-    for tree, node in [(bush, node) for node in range(len(bush))] + [(chain, 6)]:
-        path, steps = [tree.tokens[one] for one in above(tree, node)], drafter.alone(7)
-        said = torch.stack([next(steps), *map(steps.send, path)]).log_softmax(-1)
-        steps.close()
-        known = sum(float(step[token]) for step, token in zip(said, path, strict=False))
-        assert tree.log_probs[node] == pytest.approx(known, abs=1e-4)
-    assert said[:-1].argmax(-1).tolist() == path  # of the chain: greedy text
-    again = drafter.propose(7, TREE)
-    assert (again.tokens, again.parents) == (bush.tokens, bush.parents)
-    assert again.log_probs == pytest.approx(bush.log_probs, abs=1e-4)
+    for shape in (TREE, TreeSettings(6, 1, 6), TREE):  # what was written alone is forgotten
+        tree = drafter.propose(7, shape)
+        for node in range(len(tree)):
+            path, steps = [tree.tokens[one] for one in above(tree, node)], drafter.alone(7)
+            said = torch.stack([next(steps), *map(steps.send, path)]).log_softmax(-1)
+            steps.close()
+            known = sum(float(step[token]) for step, token in zip(said, path, strict=False))
+            assert tree.log_probs[node] == pytest.approx(known, abs=1e-4)
 
 
 @pytest.mark.parametrize("sampling", [Sampling(), Sampling(0.8, 0.95, seed=3)])
@@ -235,7 +235,7 @@ def test_a_link_lost_in_the_prefill_is_part_of_its_time_and_all_traffic_is_told(
     target = tiny_target()
     trace = run(target, Vanilla(), {0: (False, 1)}, count=4)
     answers = [*trace.of(Prefilled), *(verified for _, verified in trace.cycles)]
-    assert answers[0].seconds == 3.0
+    assert (answers[0].seconds, trace.seconds["network"]) == (3.0, 3.75)
     way = [(one.network_seconds, one.sent, one.received) for one in answers]
     assert way == [(0, 3, 7)] + [(0.25, 3, 7)] * 3  # the first wait was charged as a whole
     assert [drafted.received for drafted, _ in trace.cycles] == [7] * 3
