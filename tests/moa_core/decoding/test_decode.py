@@ -139,7 +139,9 @@ def test_stopping_ends_after_the_cycle_with_what_there_is(method, cycles):
 
 def test_the_first_token_may_end_it():
     target = tiny_target()
-    first = traced(target, Vanilla(), PROMPT, max_new_tokens=1).output_ids
+    alone = traced(target, Vanilla(), PROMPT, max_new_tokens=1)
+    first, logits = alone.output_ids, target.fork().prefill(PROMPT, 3)[0]
+    assert alone.of(Prefilled)[0].prob == pytest.approx(float(logits.softmax(-1)[first[0]]))
     trace = traced(target, "moa-n0", PROMPT, max_new_tokens=9, eos_ids=tuple(first))
     assert (trace.output_ids, trace.reason, trace.target_calls) == (first, "eos", 1)
 

@@ -164,9 +164,13 @@ def test_what_was_missed_is_taken_in_as_if_nothing_had_been(monkeypatch):
                 torch.testing.assert_close(found.read(0, known), expected.read(0, known))
 
 
-def test_what_cannot_be_chosen_from_is_refused():
+def test_one_is_enough_and_what_cannot_be_chosen_from_is_refused():
     target = tiny_target()
-    with pytest.raises(UserError, match="there are none"):
+    (one,) = drafters(target, 1)
+    one.tree = TreeSettings(2, 2, 4)
+    auto = AutoDrafter([one])
+    assert (list(auto.net), auto.precision, auto.tree) == ([one.net], "float32", one.tree)
+    with pytest.raises(UserError, match=r"^Auto N needs MoA .* there are none"):
         AutoDrafter([])
-    with pytest.raises(UserError, match="two are alike"):
+    with pytest.raises(UserError, match=r"^Auto N chooses .* two are alike"):
         AutoDrafter(drafters(target, 1, 1))

@@ -26,7 +26,7 @@ from moa_core.train.teacher import teach
 from moa_core.train.unrolled import Eagle3Trainee
 from tests.models import one_reply, plain_greedy, tiny_target, traced
 
-E, V, WORDS, LAYERS = 32, 64, 20, 8
+E, V, WORDS, LAYERS, EPS = 32, 64, 20, 8, 0.1
 PROMPT = [5, 9, 33, 7, 21, 40, 11]
 CHAIN = TreeSettings(depth=4, breadth=1, budget=4)
 CONFIG: dict[str, Any] = {
@@ -37,7 +37,7 @@ CONFIG: dict[str, Any] = {
     "num_key_value_heads": 2,
     "intermediate_size": 48,
     "num_hidden_layers": 1,
-    "rms_norm_eps": 1e-6,
+    "rms_norm_eps": EPS,
     "vocab_size": V,
     "draft_vocab_size": WORDS,
 }
@@ -106,7 +106,7 @@ def head(tmp_path: Path, target: Target) -> Eagle3Drafter:
 
 
 def rms(x: Tensor, weight: Tensor) -> Tensor:
-    return x / (x.pow(2).mean(-1, keepdim=True) + 1e-6).sqrt() * weight
+    return x / (x.pow(2).mean(-1, keepdim=True) + EPS).sqrt() * weight
 
 
 def by_the_book(
@@ -217,7 +217,7 @@ def test_layers_are_those_of_the_config(named, read, target, tmp_path):
 @pytest.mark.parametrize(
     ("config", "tensors", "words"),
     [
-        ({"eagle_aux_hidden_state_layer_ids": [2, 4, 9]}, {}, "this target has 8"),
+        ({"eagle_aux_hidden_state_layer_ids": [2, 4, 8]}, {}, "this target has 8"),
         ({"eagle_aux_hidden_state_layer_ids": [2, 4]}, {}, "reads 3 of the target's layers"),
         ({}, {"mask_hidden": torch.zeros(E)}, "P-EAGLE"),
         ({}, {"layers.1.hidden_norm.weight": torch.zeros(E)}, "more than one layer"),

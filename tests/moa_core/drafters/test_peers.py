@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from moa_core.decoding.trace import Drafted
@@ -99,6 +100,8 @@ def test_a_saved_one_drafts_as_before(tmp_path, method):
     save_drafter(tmp_path / method, drafter, target, {"tree": shape}, torch.float32)
     back = load_drafter(str(tmp_path / method), target)
     assert isinstance(back, type(drafter)) and back.name == method
+    names = drafter.net.state_dict()
+    assert any(name.endswith(".bias") for name in names) == (method == "medusa")
     assert back.tree == TreeSettings(**shape)
     assert draft_alike(target, drafter, back)
     with pytest.raises(UserError, match="does not fit this target"):
@@ -110,8 +113,8 @@ def test_the_training_forward_gives_the_logits_of_the_drafting_path(method):
     target = tiny_target(layers=4)
     drafter = made(method, target)
     prompt = PROMPTS[0]
-    run = traced(target, drafter, prompt, max_new_tokens=2, tree=TreeSettings(5, 1, 5))
-    tree = run.of(Drafted)[0].tree
+    run = traced(target, drafter, prompt, max_new_tokens=2, tree=TreeSettings(7, 1, 7))
+    tree = run.of(Drafted)[0].tree  # of Medusa, as deep as it has heads
     batch = one_reply(torch.tensor([prompt + list(tree.tokens)]), len(prompt))
     drafted = _training_logits(drafter, target, batch, len(prompt)).log_softmax(-1)
     found = drafted.gather(1, torch.tensor(tree.tokens[1:])[:, None])[:, 0].cumsum(0)
@@ -150,8 +153,11 @@ def test_the_first_eagle_drafts_trees_of_one_shape():
          (2, 2, 4), (2, 4, 7), (-1, 0, 1), (1, 1)),
         ([1, 2, 3, 5, 1, 2, 3, 6, 1, 2, 4, 7, 8, 1, 2],
          (1, 2, 4), (2, 3, 4), (-1, 0, 0), (2 / 3, 1 / 3)),
-        # Among equals what came last; after a new word nothing.
-        ([1, 2, 3, 7, 1, 2, 4, 8, 1, 2], (1, 1, 2), (2, 4), (-1, 0), (1 / 2,)),
+        # A single branch is what came most often, among equals last; after a new word nothing.
+        ([1, 2, 3, 5, 1, 2, 3, 6, 1, 2, 4, 7, 8, 1, 2], (1, 1, 2), (2, 3), (-1, 0), (2 / 3,)),
+        ([2, 3, 7, 2, 4, 8, 2], (1, 1, 2), (2, 4), (-1, 0), (1 / 2,)),
+        # Four tokens are looked up, not five, after which only 7 came.
+        ([9, 1, 2, 3, 4, 7, 8, 1, 2, 3, 4, 6, 9, 1, 2, 3, 4], (1, 2, 1), (4, 6), (-1, 0), (1 / 2,)),
         ([7, 7, 7], (3, 1, 2), (7, 7), (-1, 0), (1,)),
         ([1, 2, 3], (2, 2, 4), (3,), (-1,), ()),
     ],
@@ -178,7 +184,9 @@ def test_any_small_model_with_the_targets_tokenizer_can_draft(tmp_path):
 
 def test_a_small_model_of_more_words_drafts_only_those_that_the_target_knows():
     target, small = tiny_target(), tiny_target(seed=3, layers=1, vocab_size=90)
-    trace = traced(target, IndependentDrafter(small, target), PROMPTS[0], max_new_tokens=20)
+    drafter = IndependentDrafter(small, target)
+    assert {name.split(".")[0] for name in drafter.net.state_dict()} == {"layers", "norm"}
+    trace = traced(target, drafter, PROMPTS[0], max_new_tokens=20)
     assert max(token for event in trace.of(Drafted) for token in event.tree.tokens) < 64
     assert trace.output_ids == plain_greedy(target, PROMPTS[0], 20)
 
@@ -214,12 +222,16 @@ def test_a_peer_has_no_n_and_must_tell_its_shape(tmp_path, method, key):
 def test_each_medusa_head_is_told_what_the_target_says_at_its_own_place():
     """Its loss by hand: head k of token t foretells what comes after token t + 1 + k."""
     target = tiny_target()
-    drafter = fresh("medusa", target, 0)
+    drafter = made("medusa", target)
     ids = torch.randint(0, 60, (2, 20), generator=torch.Generator().manual_seed(4))
     batch = one_reply(ids, 6)
     lesson = teach(target, batch)
     loss, found = trainee(drafter, target, Weights())(batch, lesson, None, 0)
     heads = drafter.net(lesson.hidden)  # [B, T, K, E]
+    first = lesson.hidden
+    for block in drafter.net.heads[0]:
+        first = first + F.silu(block(first))
+    torch.testing.assert_close(heads[:, :, 0], first)
     says = target.head(lesson.hidden).softmax(-1)
     losses = []
     for head in range(heads.shape[2]):

@@ -1,6 +1,7 @@
 """The target reads, verifies and keeps as transformers' own forward would, node by node."""
 
 import math
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -10,7 +11,7 @@ from torch import Tensor
 from moa_core.decoding.tree import DraftTree
 from moa_core.errors import UserError
 from moa_core.model.layers import Rope
-from moa_core.model.target import Observation, Target
+from moa_core.model.target import Observation, Target, draft_precision, moved
 from tests.models import FAMILIES, SHAPES, tiny_target
 from tests.properties import above
 
@@ -91,11 +92,14 @@ def test_the_context_ends_where_a_window_would_start_to_slide(sizes, context):
     assert tiny_target(**sizes).context == context
 
 
-def test_head_size_and_kv_width_follow_the_config():
+def test_sizes_and_the_format_of_drafts_follow_the_config():
     own = tiny_target(family="qwen3", head_dim=12)
     assert (own.head_dim, own.kv_heads, own.kv_width) == (12, 2, 48)
     shared = tiny_target(hidden_size=48, num_attention_heads=6, num_key_value_heads=3)
     assert (shared.head_dim, shared.kv_heads, shared.kv_width) == (8, 3, 48)
+    half = Target(moved(tiny_target().model, torch.bfloat16))
+    drafters = [SimpleNamespace(precision=one) for one in ("float32", "int8", None)]
+    assert [draft_precision(half, one) for one in drafters] == ["bfloat16", "int8", None]
 
 
 def test_an_empty_prompt_is_refused():
@@ -119,6 +123,15 @@ def test_layers_are_what_the_config_says(sizes):
     torch.testing.assert_close(logits, plain_logits(run, PROMPT)[-1], **CLOSE)
     ids = [*PROMPT, *(TREE.tokens[node] for node in (0, 2, 6))]
     torch.testing.assert_close(run.verify(TREE)[6], plain_logits(run, ids)[-1], **CLOSE)
+    pair = run.verify(DraftTree((11, 3), (-1, 0), (0, 1), (0.0, 0.0)))
+    torch.testing.assert_close(pair[1], plain_logits(run, [*PROMPT, 11, 3])[-1], **CLOSE)
+    run.taps = (1, 0)  # also the inputs of these layers, in their order
+    _, seen = run.prefill(PROMPT, 32)
+    states = run.model(torch.tensor([PROMPT]), output_hidden_states=True).hidden_states
+    tapped = torch.cat([states[place][0] for place in (1, 0, -1)], -1)
+    torch.testing.assert_close(seen.hidden, tapped, **CLOSE)
+    tail = run.read_layers(states[1], torch.arange(5)[None], None, run.tail_cache(2, 8), 2)
+    torch.testing.assert_close(tail, states[-1], **CLOSE)  # after the last two layers
 
 
 def test_positions_reach_as_far_as_was_reserved():
