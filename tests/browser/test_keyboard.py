@@ -55,6 +55,7 @@ def test_from_a_prompt_to_the_verdict_without_a_mouse(open_page):
     page = open_page(
         "?pace=full&tokens=512&depth=12&breadth=16&budget=64", ready="#run:not([disabled])"
     )
+    page.emulate_media(reduced_motion="reduce")  # the race shows its end at once
     go_to(page, "#prompt textarea")
     write(page, "Tell me a story.")
     go_to(page, "#run")

@@ -95,7 +95,7 @@ def test_a_recorded_run_plays_until_something_is_pressed(open_page):
 
 @pytest.mark.parametrize("look", LOOKS, ids=str)
 def test_the_whole_of_it_is_on_one_screen(open_page, look):
-    page = open_page("?tokens=60", look, "#run:not([disabled])")
+    page = open_page("?pace=full&tokens=60", look, "#run:not([disabled])")
     page.evaluate(SHIFTS)
     for control in CONTROLS:
         assert page.locator(f"#{control}").count() == 1, control
@@ -195,6 +195,7 @@ def test_cut_in_the_middle_of_a_run_the_text_goes_on_where_it_was(open_page):
     page.locator("#connection input").uncheck()
     page.wait_for_selector(f"{TEXT} [data-token=offline]")
     page.locator("#connection input").check()
+    page.locator("#view .pacer select").select_option("0")
     finish(page)
     assert page.evaluate(KEPT).replace("↵", "") == whole.replace("↵", "")
     page.locator("#connection input").uncheck()
@@ -284,7 +285,7 @@ def test_a_trace_and_a_link_bring_a_run_to_another_visitor(page, open_page, tmp_
 
 
 def test_class_mode_has_no_controls_but_run_and_the_steps(open_page):
-    page = open_page("?class=1&tokens=30", ready="#run:not([disabled])")
+    page = open_page("?pace=full&class=1&tokens=30", ready="#run:not([disabled])")
     run(page)
     for control in ("#prompt", "#method", "#tli", "#connection", "#settings", "[role=tab]"):
         assert not page.locator(control).first.is_visible(), control
