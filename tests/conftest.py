@@ -1,4 +1,4 @@
-"""Two workers share the tests: one drives the browser, which waits a lot, the other computes."""
+"""Three workers share two cores: one drives the browser and mostly waits, two compute."""
 
 import os
 from collections.abc import Iterator
@@ -12,7 +12,7 @@ PACKAGES = ("moa_core", "demo")
 CHROMIUM = Path("/usr/bin/chromium")
 
 if "PYTEST_XDIST_WORKER" in os.environ:
-    # A worker a core; more threads would be in each other's way, in what it starts as well.
+    # More threads would get in each other's way, also in the processes that tests start.
     torch.set_num_threads(1)
     os.environ.setdefault("OMP_NUM_THREADS", "1")
 

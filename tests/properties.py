@@ -18,7 +18,7 @@ settings.load_profile(os.environ.get("MOA_EXAMPLES", "usual"))
 
 
 def few(usual: int) -> settings:
-    """For a test whose examples take long: so many, or ten times as many."""
+    """For slow examples: this number of them, or ten times as many if thorough."""
     thorough = settings.get_current_profile_name() == "thorough"
     return settings(max_examples=10 * usual if thorough else usual)
 

@@ -179,7 +179,7 @@ def until(true: Callable[[], bool], seconds: float = 20.0) -> bool:
 
 
 class CutLink(Link):
-    """A link that is cut after so many messages, for a while, as often as is said.
+    """A link that is cut after a number of messages, for a while, a number of times.
 
     cuts  for each time: (up or down, messages of that direction since the last time, seconds)
     """
