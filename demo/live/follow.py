@@ -63,9 +63,10 @@ class Known:
 def follow(visit: Visit, engine: Engine) -> Iterator[tuple[Any, ...]]:
     """Complete the stage: yields (view, acceptance chart, latency chart)."""
     shown, number = visit.shown, visit.number
-    if engine.borrows or shown is None or shown.request is None:
-        return
-    if shown.trace.reason not in WHOLE or shown.number != number:  # the newest run was refused
+    known = shown is not None and shown.request is not None and not engine.borrows
+    # Another number: the newest run was refused.
+    if not known or shown.trace.reason not in WHOLE or shown.number != number:
+        yield (gr.skip(),) * (1 + len(CHARTS))  # without any value, gradio would empty the charts
         return
 
     def stop() -> bool:

@@ -177,7 +177,7 @@ def _target(options: argparse.Namespace) -> None:
     length = "--minutes" if options.minutes else "--updates"
     _tell_next(
         f"The target is in {options.out}.",
-        ("generate", *target, "--drafter", "none", "--prompt", "Once upon a time"),
+        ("generate", *target, "--drafter", "vanilla", "--prompt", "Once upon a time"),
         ("train", "drafters", *target, "--data", options.data, "--out", str(drafters),
          length, f"{options.minutes or options.updates:g}", "--rows", str(options.rows),
          "--row-length", str(min(options.row_length, options.context))),

@@ -6,6 +6,7 @@ import gzip
 import json
 import os
 import random
+import re
 import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -20,6 +21,7 @@ from moa_core.train.bundle.tasks import bucket
 HELD_OUT_PERCENT = 2
 FEWEST = 50  # with fewer documents, none is held out
 END_OF_DOCUMENT = "<|endoftext|>"
+BETWEEN = re.compile(rf"^{re.escape(END_OF_DOCUMENT)}\s*$", re.M)
 LEARNT = ("messages", "text", "question", "answer", "context")  # of a row's keys
 SUFFIXES = (".txt", ".txt.gz", ".jsonl", ".jsonl.gz")
 DATA_SETS = (".parquet", ".arrow", ".csv", ".json", ".jsonl")
@@ -95,7 +97,7 @@ def _read(path: Path) -> Iterator[tuple[str, Document]]:
     """A file's documents. The hash of the text beside each decides its split."""
     text = read_text(path)
     if ".jsonl" not in path.name:
-        for document in filter(None, map(str.strip, text.split(END_OF_DOCUMENT))):
+        for document in filter(None, map(str.strip, BETWEEN.split(text))):
             yield document, Document("plain", text=document)
         return
     for number, line in enumerate(text.split("\n"), 1):

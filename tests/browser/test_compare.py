@@ -67,7 +67,6 @@ def table(page):
 
 def test_a_comparison_is_the_same_in_table_charts_verdict_and_race(tab):
     page = opened(tab, LOOKS[-1])
-    page.emulate_media(reduced_motion="reduce")  # the race shows its end at once
     settings(page, tokens=LENGTH, repeats=2)
     compare(page)
     assert said(page) == "All 6 runs are done."

@@ -26,10 +26,10 @@ ROWS = [
     ({**PAIR, "context": "Tom purrs.", "id": 3}, ["Tom purrs.\n\nWhat has Tom?", "A cat."]),
     ({**PAIR, "context": None}, ["What has Tom?", "A cat."]),
 ]
-TEXTS = f"One.\n{END_OF_DOCUMENT}\nTwo.\n{END_OF_DOCUMENT} \n".encode()
+TEXTS = f"One {END_OF_DOCUMENT}.\n{END_OF_DOCUMENT}\nTwo.\n{END_OF_DOCUMENT} \n".encode()
 FILES = [
     *(("mine.jsonl", json.dumps(row).encode() + b"\n\n", [turns]) for row, turns in ROWS),
-    ("notes.txt.gz", gzip.compress(TEXTS, mtime=0), [["One."], ["Two."]]),
+    ("notes.txt.gz", gzip.compress(TEXTS, mtime=0), [[f"One {END_OF_DOCUMENT}."], ["Two."]]),
 ]
 
 
@@ -70,11 +70,11 @@ def test_splits_are_stable_and_share_no_document(tmp_path):
     def texts(split: Any) -> set[str | None]:
         return {document.text for document in load(tmp_path, split)}
 
-    (tmp_path / "a.txt").write_text(END_OF_DOCUMENT.join(map(str, range(2_000))))
+    (tmp_path / "a.txt").write_text(f"\n{END_OF_DOCUMENT}\n".join(map(str, range(2_000))))
     train, held_out = texts("train"), texts("heldout")
     assert train.isdisjoint(held_out) and 20 < len(held_out) < 60
     assert len(train | held_out) == 2_000 and held_out == texts("heldout")
-    (tmp_path / "a.txt").write_text(END_OF_DOCUMENT.join(sorted(train | held_out)[:49]))
+    (tmp_path / "a.txt").write_text(f"\n{END_OF_DOCUMENT}\n".join(sorted(train | held_out)[:49]))
     assert not texts("heldout") and len(texts("train")) == 49  # too few to hold any out
 
 
