@@ -1,4 +1,4 @@
-"""The process: its threads, its memory, and what it prints. `keep_small` comes before torch."""
+"""The process: threads, memory, output and commit. Call `keep_small` before importing torch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Recordings that came with the program, for the tabs that show them."""
+"""Bundled recordings, for the tabs that show them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ T = TypeVar("T")
 
 
 def kept(read: Callable[[], T], nothing: T) -> T:
-    """What is read; nothing, with a word in the log, where a file is damaged."""
+    """The result of `read`; `nothing`, and a line in the log, for a damaged file."""
     try:
         return read()
     except UserError as error:

@@ -1,6 +1,6 @@
 """Runs methods over prompts in turn; every finished run is a line of a file, to resume from.
 
-All methods share a tree, or each has the one at which it is fastest.
+All methods share a tree, or each has its fastest.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from moa_core.loading.untrusted import parsed, read_json
 from moa_core.runtime import commit
 
 SAME = TreeSettings(5, 4, 11)
-# Chains first: prompt lookup and cheap drafters may want no more.
+# Chains first: they may be best for prompt lookup and cheap drafters.
 GRID = "5-1-5,4-2-5,5-2-5,4-3-11,5-4-11,6-4-17,7-6-23"
 PASSES = 2  # over the tuning prompts, each tree in turn
 WARM_UP = 2  # prompts that every method decodes first, not counted
@@ -221,7 +221,7 @@ def _processor() -> str:
 
 
 def one_tree(text: str) -> TreeSettings:
-    """The tree that --tree names. UserError for anything else."""
+    """The tree that --tree names. UserError if it names none."""
     return SAME if text == "same" else named_tree(text, "auto, same, best")
 
 
@@ -233,9 +233,9 @@ def best_trees(
     decoding: Decoding,
     folder: Path,
 ) -> dict[str, Contender]:
-    """Each method with the tree of the grid at which it decodes fastest: prefills are alike.
+    """Each method with the grid's tree at which it decodes fastest, prefill left out.
 
-    Measured on prompts that the benchmark itself does not have.
+    Measured on prompts that are not in the benchmark.
     """
     tried = {
         f"{name}@{tree}": Contender(method, tree)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from moa_core.model.target import Target
     from moa_core.train.loop import Machine
 
-# The least value, if it is not 0. `minutes` and `rate` are above 0.
+# The smallest value, if not 0. `minutes` and `rate` must be above 0.
 AT_LEAST = {
     "updates": 1, "stop_at": 1, "workers": 1, "accumulate": 1, "rows": 1,
     "row_length": 2, "layers": 1, "width": 32, "heads": 1, "context": 2, "vocabulary": 262,

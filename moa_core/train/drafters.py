@@ -182,7 +182,7 @@ class _Lessons:
 
     def __call__(self, batch: Batch, update: int) -> tuple[Lesson, Masks]:
         plan = self._plan
-        # At first SA sees its block only, in all rows; from half-time on in none.
+        # At the start, SA sees only its block in all rows; from half-time on, in none.
         progress = update / (self._run.updates or 100_000)
         staircase = 0.0 if plan.start else max(0.0, 1 - 2 * progress)
         # Seed and update alone decide the draws, so resumed runs and runs in parts draw the same.
