@@ -11,8 +11,7 @@ from typing import Any
 import gradio as gr
 from gradio.events import Dependency
 
-from demo.common.status import SORRY, STOPPING, say
-from demo.common.theme import script
+from demo.common.elements import SORRY, STOPPING, say, script
 from demo.engine import Engine
 from moa_core.decoding.trace import Trace
 from moa_core.errors import UserError

@@ -10,7 +10,7 @@ import gradio as gr
 from gradio.events import Dependency
 
 from demo.common.controls import NUMBERS
-from demo.common.status import say
+from demo.common.elements import say
 from demo.engine import Engine
 from demo.session import PRIVATE
 

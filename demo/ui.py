@@ -12,10 +12,9 @@ from typing import Any
 import gradio as gr
 
 from demo.access import signed_in
-from demo.common.palette import style_sheet
-from demo.common.prompt import carry
-from demo.common.status import SORRY, say, status_line
-from demo.common.theme import CSS, script, theme
+from demo.common.controls import carry
+from demo.common.elements import SORRY, say, script, status_line
+from demo.common.theme import CSS, style_sheet, theme
 from demo.compare import tab as compare
 from demo.compare.api import add_compare
 from demo.device.endpoint import EACH, Device

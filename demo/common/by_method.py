@@ -9,8 +9,8 @@ from typing import Any
 import plotly.graph_objects as go
 
 from demo.common.charts import DOTTED, INK, PATTERNS, PHASES, bars, beside, chart, line
+from demo.common.figures import Spread
 from demo.common.methods import RIVAL, VANILLA, colour, label
-from demo.common.spread import Spread
 
 ROW, AROUND = 27, 100  # pixels: per method; above and below them
 ROOM = 1.7  # times the longest bar: the rest of the width is for its label

@@ -11,9 +11,9 @@ from typing import Any
 
 import plotly.graph_objects as go
 
+from demo.common.figures import Spread
 from demo.common.methods import RIVAL, VANILLA, colour, label
-from demo.common.palette import mark
-from demo.common.spread import Spread
+from demo.common.theme import mark
 from moa_core.decoding.trace import Drafted, Event, Prefilled, Trace, Verified
 
 # Readable on white and on near-black: no background, and mid-greys.

@@ -1,11 +1,49 @@
-"""Short descriptions of a run: counts, draft trees, and the line with model and machine."""
+"""Figures of runs: their spread, counts, draft trees, model and machine; bundled recordings."""
 
 from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from statistics import median
+from typing import TypeVar
 
 from demo.common.methods import VANILLA
 from moa_core.decoding.trace import Trace
 from moa_core.decoding.tree import TreeSettings
 from moa_core.errors import UserError
+
+log = logging.getLogger(__name__)
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Spread:
+    """A figure over several runs.
+
+    middle  the median of the repeats, or the figure of the run that stands for them
+    """
+
+    middle: float
+    low: float
+    high: float
+
+    @classmethod
+    def of(cls, values: Sequence[float]) -> Spread:
+        return cls(median(values), min(values), max(values))
+
+    @property
+    def known(self) -> bool:
+        """Whether the repeats differ at all."""
+        return self.low < self.high
+
+    def over(self, other: Spread) -> Spread:
+        """This divided by the other: the middles' ratio, and the widest range of ratios."""
+        return Spread(self.middle / other.middle, self.low / other.high, self.high / other.low)
+
+    def overlaps(self, other: Spread) -> bool:
+        """Whether the two ranges overlap."""
+        return self.low <= other.high and other.low <= self.high
 
 
 def many(count: int, word: str, words: str = "") -> str:
@@ -40,3 +78,12 @@ def about_of(trace: Trace) -> str:
         f"{machine['threads']} threads" if machine.get("threads", 0) > 1 else "",
     ]
     return " · ".join(part for part in parts if part)
+
+
+def kept(read: Callable[[], T], nothing: T) -> T:
+    """A recording, as `read` gives it; `nothing`, and a line in the log, for a damaged file."""
+    try:
+        return read()
+    except UserError as error:
+        log.warning("no recordings: %s", error)
+        return nothing

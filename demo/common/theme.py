@@ -1,9 +1,12 @@
-"""The page's theme, style sheets and static files."""
+"""The page's theme and style sheets, and all colours that carry meaning.
+
+A shape always repeats what a colour says.
+"""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import gradio as gr
 from gradio.themes import LocalFont
@@ -12,6 +15,64 @@ DEMO = Path(__file__).parents[1]
 SHARED = sorted((DEMO / "common").rglob("*.css"), key=lambda path: path.name != "page.css")
 # Shared styles come first, so that a tab's own file overrides them.
 CSS = [*SHARED, *(path for path in sorted(DEMO.rglob("*.css")) if path not in SHARED)]
+
+
+@dataclass(frozen=True)
+class Colour:
+    """The shades of one meaning, for text, trees, charts and lessons.
+
+    light  words in the light theme
+    dark   words in the dark theme
+    mark   areas and lines of charts, visible in both
+    """
+
+    light: str
+    dark: str
+    mark: str
+
+
+PALETTE = {
+    "accepted": Colour("#037f7e", "#5eeadf", "#2a9d97"),
+    "rejected": Colour("#8f2331", "#f7667a", "#ab4a44"),
+    "bonus": Colour("#a0610c", "#ffc437", "#cb8029"),  # the target's own
+    "offline": Colour("#7133c2", "#a583f7", "#8e5bd3"),
+    "drafter": Colour("#0068b3", "#58b0ff", "#2387d6"),
+    "moa": Colour("#304fdc", "#8aa6ff", "#4a6af8"),
+    "eagle2": Colour("#a3487e", "#f8609e", "#e75cb1"),
+    "plain": Colour("#4d4844", "#d6d0cb", "#76716c"),
+}
+MOA_SHADES = ("#768df8", "#677ff8", "#5772f8", "#4361f6")  # N = 0 to 3: darker for a larger N
+OTHER_METHODS = {  # by family; never used for tokens
+    "moa-auto": "#7a5195",
+    "eagle3": "#b3542f",
+    "eagle": "#c99b2b",
+    "glide": "#2b93b8",
+    "medusa": "#8f6ad0",
+    "independent": "#4f9d69",
+    "ngram": "#8a7a3c",
+}
+
+
+def mark(name: str) -> str:
+    return PALETTE[name].mark
+
+
+def style_sheet() -> str:
+    """The colours as variables: --accepted, --accepted-ground, --accepted-mark ..."""
+    return f":root {{ {_variables('light', 0.12)} }}\n.dark {{ {_variables('dark', 0.15)} }}\n"
+
+
+def _variables(theme: str, ground: float) -> str:
+    found = []
+    for name, colour in PALETTE.items():
+        shade = getattr(colour, theme)
+        red, green, blue = (int(shade[at : at + 2], 16) for at in (1, 3, 5))
+        found += [
+            f"--{name}: {shade};",
+            f"--{name}-ground: rgba({red}, {green}, {blue}, {ground});",
+            f"--{name}-mark: {colour.mark};",
+        ]
+    return " ".join(found)
 
 
 def theme() -> gr.themes.Base:
@@ -40,20 +101,3 @@ def theme() -> gr.themes.Base:
         checkbox_background_color_selected="*primary_600",
         color_accent="*primary_600",
     )
-
-
-def script(*names: str) -> str:
-    """A script that runs when its component mounts: files of `demo/`, in one scope."""
-    return "\n".join((DEMO / name).read_text(encoding="utf-8") for name in names)
-
-
-def component(template: str, *scripts: str, value: Any = "", **kwargs: Any) -> gr.HTML:
-    """HTML with our scripts and without gradio's style."""
-    return gr.HTML(
-        value, html_template=template, js_on_load=script(*scripts), apply_default_css=False,
-        **kwargs,
-    )  # fmt: skip
-
-
-def plot(figure: Any = None, **kwargs: Any) -> gr.Plot:
-    return gr.Plot(figure, show_label=False, container=False, **kwargs)

@@ -10,9 +10,8 @@ import gradio as gr
 
 from demo.common.by_method import RATE, TAU, figures, times
 from demo.common.charts import PATTERNS, signed
+from demo.common.elements import STOPPING, plot, say, status_line, words
 from demo.common.figures import about_of
-from demo.common.status import STOPPING, say, status_line, words
-from demo.common.theme import plot
 from demo.compare.race import race_view, recorded_race
 from demo.compare.rows import Row, rows, table
 from demo.compare.run import Comparison, Plan, compare

@@ -17,8 +17,8 @@ from typing import Any
 import gradio as gr
 
 from demo.common.charts import middle, time_of
+from demo.common.elements import component
 from demo.common.methods import colour
-from demo.common.theme import component
 from demo.common.tokens.view import Feed
 from demo.compare.rows import Row, digits, rows
 from demo.compare.run import Comparison, Plan

@@ -9,9 +9,8 @@ from typing import Any
 import pandas as pd
 
 from demo.common.charts import middle
-from demo.common.figures import tree_of
+from demo.common.figures import Spread, tree_of
 from demo.common.methods import VANILLA, label
-from demo.common.spread import Spread
 from demo.compare.run import Comparison
 from moa_core.decoding.trace import Drafted, Trace, Verified
 from moa_core.decoding.tree import TreeSettings

@@ -9,10 +9,9 @@ from typing import Any
 import gradio as gr
 
 from demo.common.charts import Lane, latency, signed
-from demo.common.controls import control, folded
+from demo.common.controls import control, folded, prompt_box
 from demo.common.measure import WARM_UP
 from demo.common.methods import label, ordered
-from demo.common.prompt import prompt_box
 from demo.compare.bench import Bench, sign
 from demo.compare.race import race
 from demo.compare.rows import Row

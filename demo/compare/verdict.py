@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from demo.common.figures import Spread
 from demo.common.methods import RIVAL, VANILLA, family
-from demo.common.spread import Spread
 from demo.compare.rows import Row, against, digits
 
 

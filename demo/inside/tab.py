@@ -8,8 +8,7 @@ from typing import Any
 
 import gradio as gr
 
-from demo.common.status import say, status_line, words
-from demo.common.theme import plot
+from demo.common.elements import plot, say, status_line, words
 from demo.engine import Engine
 from demo.inside.attention import layers_chart, look_inside, refusal, text_chart
 from demo.inside.view import inside_view, packed

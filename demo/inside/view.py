@@ -28,9 +28,9 @@ from typing import Any
 
 import gradio as gr
 
+from demo.common.elements import component
 from demo.common.figures import name_of
 from demo.common.methods import label
-from demo.common.theme import component
 from demo.common.tokens.view import whole
 from moa_core.decoding.trace import Drafted, Prefilled, Trace, Verified, fits
 from moa_core.errors import UserError

@@ -10,9 +10,9 @@ from typing import Any
 
 import gradio as gr
 
+from demo.common.elements import component
 from demo.common.figures import many, name_of
 from demo.common.methods import label
-from demo.common.theme import component
 from demo.engine import Engine, Request, Run
 from demo.inside.view import pack
 from moa_core.decoding.trace import Drafted, Trace, Verified

@@ -8,7 +8,7 @@ from typing import Any
 
 import gradio as gr
 
-from demo.common.status import say, status_line, words
+from demo.common.elements import say, status_line, words
 from demo.lesson.pictures import PICTURES
 from demo.lesson.run import TRIALS, drawing, drawn, first_cycle, request
 from demo.lesson.text import ARXIV, GLOSSARY, PROMPT, REFERENCES, STEPS, TODAY, WRONG, Step

@@ -8,7 +8,7 @@ import plotly.graph_objects as go
 
 from demo.common.by_method import figures
 from demo.common.charts import Lane, latency, signed
-from demo.common.spread import Spread
+from demo.common.figures import Spread
 from moa_core.decoding.trace import Trace
 
 

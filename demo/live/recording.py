@@ -12,10 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from demo.common.charts import Lane, middle
-from demo.common.controls import NEW_TOKENS
+from demo.common.controls import EXAMPLES, NEW_TOKENS
 from demo.common.measure import Measured, measure
 from demo.common.methods import RIVAL, VANILLA
-from demo.common.prompt import EXAMPLES
 from demo.engine import FIXED_TREE, Engine, Request
 from demo.live.follow import Known, compared, requests_for
 from demo.live.run import feed_of

@@ -13,9 +13,9 @@ from typing import Any
 
 import gradio as gr
 
+from demo.common.elements import STOPPING, say
 from demo.common.figures import name_of, tree_of
 from demo.common.methods import label
-from demo.common.status import STOPPING, say
 from demo.common.tokens.view import Feed, paced
 from demo.engine import FIXED_TREE, Engine, Request
 from demo.live import device

@@ -8,11 +8,9 @@ from typing import Any
 
 import gradio as gr
 
-from demo.common.controls import folded
+from demo.common.controls import folded, prompt_box
+from demo.common.elements import component, plot, say, status_line, words
 from demo.common.methods import VANILLA, family, label, tli_of
-from demo.common.prompt import prompt_box
-from demo.common.status import say, status_line, words
-from demo.common.theme import component, plot
 from demo.common.tokens.view import trace_view
 from demo.engine import Engine
 from demo.live import device

@@ -8,12 +8,11 @@ from typing import Any
 
 import gradio as gr
 
-from demo.common.controls import control
+from demo.common.controls import control, prompt_box
+from demo.common.elements import component, plot, status_line, words
+from demo.common.figures import kept
 from demo.common.methods import RIVAL, family, label
-from demo.common.prompt import prompt_box
-from demo.common.records import kept
-from demo.common.status import status_line, words
-from demo.common.theme import DEMO, component, plot
+from demo.common.theme import DEMO
 from demo.common.tokens.view import trace_view
 from demo.engine import Engine
 from demo.network.recorded import recorded_charts, records_html

@@ -8,7 +8,7 @@ from typing import Any
 import plotly.graph_objects as go
 
 from demo.common.by_method import RATE, TAU, figures, lines, rows_down, shown, times
-from demo.common.spread import Spread
+from demo.common.figures import Spread
 from moa_core.bench.records import Recording, Row, phase_times
 
 Chart = Callable[[Recording], go.Figure | None]

@@ -7,9 +7,8 @@ from typing import Any
 
 import gradio as gr
 
-from demo.common.records import kept
-from demo.common.status import words
-from demo.common.theme import plot
+from demo.common.elements import plot, words
+from demo.common.figures import kept
 from demo.results.charts import CHARTS, learning_charts
 from demo.results.table import NOTES, headline, paper_table, paper_words, table
 from demo.session import PRIVATE, Shared

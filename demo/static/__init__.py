@@ -15,8 +15,7 @@ from string import Template
 import gradio as gr
 
 from demo.common.figures import about_of
-from demo.common.palette import style_sheet
-from demo.common.theme import CSS, theme
+from demo.common.theme import CSS, style_sheet, theme
 from demo.common.tokens.view import trace_view
 from demo.compare.race import race_view, recorded_race
 from demo.live.recording import Recording, recording

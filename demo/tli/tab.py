@@ -9,10 +9,9 @@ from typing import Any
 import gradio as gr
 
 from demo.common.charts import signed
-from demo.common.controls import control
+from demo.common.controls import control, prompt_box
+from demo.common.elements import words
 from demo.common.methods import RIVAL, VANILLA, family
-from demo.common.prompt import prompt_box
-from demo.common.status import words
 from demo.compare.bench import Bench
 from demo.compare.run import Plan
 from demo.engine import Engine

@@ -10,7 +10,7 @@ import pytest
 
 import demo.engine as module
 from demo import space, zero
-from demo.common.status import SORRY
+from demo.common.elements import SORRY
 from demo.compare import tab as compare
 from demo.compare.bench import run
 from demo.compare.run import Comparison, Plan

@@ -9,7 +9,7 @@ from time import sleep
 
 import pytest
 
-from demo.common.prompt import EXAMPLES
+from demo.common.controls import EXAMPLES
 from demo.device.endpoint import Device
 from demo.device.weights import pack
 from moa_core.decoding.trace import Trace

@@ -36,8 +36,8 @@ from typing import Any
 
 import gradio as gr
 
+from demo.common.elements import component
 from demo.common.offline import Healing
-from demo.common.theme import component
 from moa_core.decoding.trace import (
     Drafted,
     Event,

@@ -2,7 +2,7 @@
 
 from dataclasses import asdict
 
-from demo.common.spread import Spread
+from demo.common.figures import Spread
 from demo.compare.rows import Row
 from demo.compare.run import Comparison, Plan
 from moa_core.decoding.trace import Drafted, Finished, Prefilled, Trace, Verified

@@ -7,7 +7,7 @@ import gradio as gr
 import pytest
 
 from demo.common.charts import middle
-from demo.common.status import SORRY
+from demo.common.elements import SORRY
 from demo.compare import tab
 from demo.compare.api import answers
 from demo.compare.bench import run

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from demo.common.status import SORRY
+from demo.common.elements import SORRY
 from demo.engine import FIXED_TREE, Engine, Request
 from demo.live import run as runs
 from demo.live import settings as live

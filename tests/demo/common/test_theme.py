@@ -5,7 +5,7 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from demo.common.palette import PALETTE, style_sheet
+from demo.common.theme import PALETTE, style_sheet
 
 GROUNDS = {"light": "#ffffff", "dark": "#1c1917"}  # of both themes: gradio's stone
 TOKENS, LANES = ("accepted", "rejected", "bonus", "offline"), ("moa", "eagle2", "plain")

@@ -1,4 +1,4 @@
-"""Status lines and progress bars of the page."""
+"""Elements that all tabs use: scripts, components, charts, status lines and progress bars."""
 
 from __future__ import annotations
 
@@ -6,10 +6,27 @@ from typing import Any
 
 import gradio as gr
 
-from demo.common.theme import component
+from demo.common.theme import DEMO
 
 SORRY = "Something went wrong in the program, not in what you wrote; the details are in its log."
 STOPPING = "Stopping."
+
+
+def script(*names: str) -> str:
+    """A script that runs when its component mounts: files of `demo/`, in one scope."""
+    return "\n".join((DEMO / name).read_text(encoding="utf-8") for name in names)
+
+
+def component(template: str, *scripts: str, value: Any = "", **kwargs: Any) -> gr.HTML:
+    """HTML with our scripts and without gradio's style."""
+    return gr.HTML(
+        value, html_template=template, js_on_load=script(*scripts), apply_default_css=False,
+        **kwargs,
+    )  # fmt: skip
+
+
+def plot(figure: Any = None, **kwargs: Any) -> gr.Plot:
+    return gr.Plot(figure, show_label=False, container=False, **kwargs)
 
 
 def words(text: str, **kwargs: Any) -> gr.HTML:
