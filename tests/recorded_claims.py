@@ -2,9 +2,14 @@
 
 A page must have each of them, to the letter. What they do not cover may hold no number, but for
 those that `NO_MEASUREMENT` names. So a changed recording or a changed figure fails a test.
+
+`python -m tests.recorded_claims OLD` replaces the figures of the checkout OLD by those of this one.
 """
 
 import json
+import re
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -235,3 +240,28 @@ def readme() -> Iterator[str]:
 
 
 PAGES = {"README.md": readme, "assets/results/README.md": results_page}
+
+
+def found(claim: str) -> str:
+    """A pattern of a claim that is no part of a longer number."""
+    words = r"\s+".join(map(re.escape, claim.split()))
+    return rf"(?<![\d.,]){words}(?![\d]|[.,]\d)"
+
+
+def replaced(text: str, old: list[str], new: list[str]) -> str:
+    """The text with new claims in place of the old ones."""
+    changes = {}
+    for was, now in zip(old, new, strict=True):
+        changes |= {one.span(): now for one in re.finditer(found(was), text) if was != now}
+    for (start, end), now in sorted(changes.items(), reverse=True):
+        text = text[:start] + now + text[end:]
+    return text
+
+
+if __name__ == "__main__":
+    code = "import json; from tests import recorded_claims as r\n"
+    code += "print(json.dumps({page: [*claims()] for page, claims in r.PAGES.items()}))"
+    was = subprocess.run([sys.executable, "-c", code], cwd=sys.argv[1], stdout=-1, check=True)
+    for page, old in json.loads(was.stdout).items():
+        text = (ROOT / page).read_text(encoding="utf-8")
+        (ROOT / page).write_text(replaced(text, old, [*PAGES[page]()]), encoding="utf-8")

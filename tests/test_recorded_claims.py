@@ -5,7 +5,7 @@ import re
 import pytest
 
 from moa_core.__main__ import parser
-from tests.recorded_claims import BEST, NO_MEASUREMENT, PAGES, ROOT, SAME
+from tests.recorded_claims import BEST, NO_MEASUREMENT, PAGES, ROOT, SAME, found, replaced
 from tests.test_documents import Block
 
 PAIRS = list(PAGES.items())
@@ -18,11 +18,6 @@ def text_of(page: str) -> str:
 
 def flat(text: str) -> str:
     return " ".join(text.split())
-
-
-def found(claim: str) -> str:
-    """A pattern of a claim that is no part of a longer number."""
-    return rf"(?<![\d.,]){re.escape(flat(claim))}(?![\d]|[.,]\d)"
 
 
 @pytest.mark.parametrize(("page", "claims"), PAIRS, ids=PAGES)
@@ -50,6 +45,9 @@ def test_a_changed_figure_is_noticed():
     [row] = [one for one in PAGES["README.md"]() if one.startswith("| EAGLE-2 |")]
     assert re.search(found(row), flat(f"x {row} y")) and not re.search(found(row), f"{row}1")
     assert not re.search(found("20 prompts"), "120 prompts")
+    assert replaced("τ 1.5, as 1.52 and\n1.5 is", ["τ 1.5", "and 1.5"], ["τ 2", "and 3"]) == (
+        "τ 2, as 1.52 and 3 is"
+    )
 
 
 def test_greedy_texts_are_plain_decodings():

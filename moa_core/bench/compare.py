@@ -20,13 +20,13 @@ from moa_core.bench.run import (
 )
 from moa_core.bench.suites import Prompt, load_suite, readable, suite_hash, suite_ids
 from moa_core.decoding.tree import TreeSettings
-from moa_core.loading.catalog import known_drafters
+from moa_core.loading.catalog import DEFAULT_DRAFTER, known_drafters
 from moa_core.loading.memory import form_name
 from moa_core.loading.names import listed
 from moa_core.model.target import Target
 from moa_core.runtime import quiet, settle
 
-METHODS = ["vanilla", "eagle2", "moa-n1"]
+METHODS = ["vanilla", "eagle2", DEFAULT_DRAFTER]
 KEPT = ("repeat", "limit", "max_new_tokens", "temperature", "seed", "ignore_eos", "tree", "grid")
 
 

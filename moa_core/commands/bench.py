@@ -22,7 +22,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("--methods", help="comma separated: vanilla, ngram, eagle, moa-auto, bundled drafters, "
         "folders; hf-generate, hf-assisted, hf-lookup, llama-cpp; over a link also stream, "
-        "plain API streaming; default: vanilla,eagle2,moa-n1")
+        "plain API streaming; default: vanilla,eagle2,moa-n0")
     add("--suite", default="bundled", help="bundled, mt_bench, humaneval, gsm8k, alpaca, sum, qa, "
         "or a file of JSON lines with kind and prompt")
     add("--limit", type=int, help="prompts of each kind; default: all")
