@@ -31,7 +31,7 @@ NO_MEASUREMENT = (  # patterns of numbers that are names, versions, settings or 
     r"\b(?:4|8|12) drafts\b",
     r"float32|bf(?:loat)?16|\bf32|int8", r"\b8B\b", r"at batch 1\b",
     r"95 % intervals", r"4-core", r"temperature 1\b", r"TLI.{0,90}: 0 \.\.\. 3 swept",
-    r"MoA is from 2024",
+    r"MoA is from 2024", r"\b\de-3\b", r"seeds? \d(?: and \d)?",
     r"depth 5, breadth 4, 11 drafts", r"\b(?:slow-)?[45]g\b", r"per 100\b",
     r"\| 0 % \| 10 % \| 25 % \| 50 % \| 75 % \| texts, 0 % \.\.\. 75 %",
     r"τ 6\.2 and 4\.4 times plain decoding",
@@ -165,17 +165,29 @@ def results_page() -> Iterator[str]:
 
 def learning() -> Iterator[str]:
     """The section on training time."""
-    rows = read("learning.json")["rows"]
-    methods = ("moa-n1", "eagle2", "eagle3")
-    for updates in (200, 600):
-        found = [select(rows, method=name, updates=updates)[0] for name in methods]
-        cells = [f"{one['tau']:.2f} ({one['seconds']:,.0f})" for one in found]
+    found, methods = read("learning.json"), ("moa-n1", "eagle2", "eagle3")
+
+    def mean(key: str, method: str, updates: int) -> float:
+        seeds = select(found["rows"], method=method, updates=updates)
+        assert len(seeds) == 2
+        return sum(row[key] for row in seeds) / 2
+
+    for updates in (200, 400):
+        cells = [
+            f"{mean('tau', name, updates):.2f} ({mean('seconds', name, updates):.0f})"
+            for name in methods
+        ]
         yield f"| {updates} | {' | '.join(cells)} |"
-    final = select(rows, method="eagle2", updates=600)[0]["tau"]
-    for name in ("moa-n1", "eagle2"):
-        one = next(row for row in select(rows, method=name) if row["tau"] >= final)
-        yield f"after {one['updates']} updates and {one['seconds']:,.0f} s"
-    yield f"{read('learning.json')['settings']['prompts']} prompts"
+    for rate in (0.002, 0.008):
+        last = [select(found["rates"], method=name, rate=rate)[0]["tau"] for name in methods]
+        yield "{:.2f}, {:.2f} and {:.2f} at the rate".format(*last)
+    apart = [select(found["rows"], method=name, updates=400) for name in methods]
+    yield f"by at most {max(abs(one['tau'] - other['tau']) for one, other in apart):.2f}"
+    final = mean("tau", "eagle2", 400)
+    first = next(n for n in range(50, 401, 50) if mean("tau", "moa-n1", n) >= final)
+    yield f"after {first} updates and {mean('seconds', 'moa-n1', first):.0f} s"
+    yield f"after 400 and {mean('seconds', 'eagle2', 400):.0f} s"
+    yield f"{found['settings']['prompts']} prompts"
 
 
 def block() -> Iterator[str]:

@@ -113,8 +113,9 @@ def test_every_recording_that_has_a_chart_is_drawn_with_its_own_numbers():
 
 def test_training_time_is_a_line_for_each_method_by_updates_and_by_seconds():
     rows = [
-        {"method": method, "updates": updates, "seconds": each * updates, "tau": updates / 40}
+        {"method": method, "updates": updates, "seconds": each * updates, "tau": updates / seed}
         for method, each in (("moa-n1", 0.5), ("eagle2", 0.25)) for updates in (50, 100)
+        for seed in (50, 100 / 3)
     ]  # fmt: skip
     by_updates, by_seconds = learning_charts({"rows": rows})
     assert [list(one.x) for one in by_updates.data] == [[50, 100]] * 2
