@@ -33,7 +33,7 @@ class Lexicon(NamedTuple):
 
     nouns: dict[str, Noun]
     adjectives: dict[str, Adjective]
-    verbs: dict[str, tuple[str, ...]]
+    verbs: dict[str, list[list[str]]]  # what one does often, and what one does in a scene
     names: dict[str, list[str]]
     cast: dict[str, list[str]]
     species: dict[str, dict[str, str]]
@@ -73,7 +73,10 @@ def lexicon() -> Lexicon:
         group, _, family = heading.partition(" ")
         for word in text.split():
             adjectives.setdefault(word, Adjective(word, group, family or word))
-    verbs = {verb: tuple(uses.split("; ")) for verb, uses in raw["verbs"].items()}
+    verbs = {
+        verb: [uses.split("; ") for uses in text.split(" | ")]
+        for verb, text in raw["verbs"].items()
+    }
     names, cast = ({key: text.split() for key, text in raw[t].items()} for t in ("names", "cast"))
     by_kind: dict[str, list[Noun]] = defaultdict(list)
     for noun in nouns.values():

@@ -265,4 +265,5 @@ def _has_role(plot: Plot, word: str) -> bool:
         return "human" in modes
     if noun.kind == "animal":
         return "fable" in modes and "water" not in noun.tags
-    return noun.kind in plot.asks["things"]
+    taken = " ".join(text.partition(": ")[2] for text in plot.takes.values())
+    return noun.kind in (*plot.asks["things"], *taken.split())

@@ -61,7 +61,8 @@ class Teller:
         if not fits:
             return None
         wording = self.rng.choice(fits)
-        if self.brief or self.world.detail == 1:
+        told = event.name.startswith(self.world.plot.name)
+        if told and (self.brief or self.world.detail == 1):
             some = [wording, self.rng.choice(fits), self.rng.choice(fits)]
             shortest_first = sorted(some, key=lambda each: len(each.text))
             wording = shortest_first[0 if self.brief else -1]
@@ -159,15 +160,17 @@ def frame(word: str, rng: random.Random) -> tuple[str, dict[str, Entity]]:
     known = lexicon()
     if word in known.nouns:
         noun = known.nouns[word]
-        own = f"weave.{word}"
         kind = "food" if noun.kind == "dish" else noun.kind
-        return own if own in sections() else f"weave.{kind}", {"w": word, "x": Thing(noun)}
+        names = [word, *(f"{kind} {tag}" for tag in sorted(noun.tags)), kind]
+        name = next(name for name in names if f"weave.{name}" in sections())
+        return f"weave.{name}", {"w": word, "x": Thing(noun)}
     if word in known.adjectives:
         group = known.adjectives[word].group
         more = "_adjective" if group in ("weather", "food", "place") else ""
         return f"weave.{group}{more}", {"w": word}
     if word in known.verbs:
-        return "weave.verb", {"w": word, "use": rng.choice(known.verbs[word])}
+        habits, acts = known.verbs[word]
+        return "weave.verb", {"w": word, "use": rng.choice(habits), "act": rng.choice(acts)}
     return "weave.unknown", {"w": word}
 
 

@@ -13,6 +13,7 @@ from moa_core.train.bundle.world.entities import (
     Entity,
     Given,
     Group,
+    Noun,
     Place,
     Thing,
     drawn,
@@ -27,6 +28,7 @@ class Plot(NamedTuple):
     name: str
     beats: list[str | list[str]]
     roles: dict[str, str]
+    takes: dict[str, str]
     cast: dict[str, str]
     asks: dict[str, tuple[str, ...]]  # modes, things, place, ages, weather, time, animals
 
@@ -49,7 +51,8 @@ def plots() -> dict[str, Plot]:
     asked = ("modes", "things", "place", "ages", "weather", "time", "animals")
     return {
         name: Plot(
-            name, found["beats"], found.get("roles", {}), found.get("cast", {}),
+            name, found["beats"], found.get("roles", {}), found.get("takes", {}),
+            found.get("cast", {}),
             {key: tuple(found.get(key, usual.get(key, "")).split()) for key in asked},
         )
         for name, found in read("world/plots.toml").items()
@@ -164,6 +167,13 @@ class World:
                 each = group.split("/")
                 drawn = self.rng.sample(value.split("/"), len(each)) if len(each) > 1 else [value]
                 self.cast.update(zip(each, drawn, strict=True))
+        for name, text in self.plot.takes.items():
+            pattern, _, kinds = text.partition(": ")
+            if noun := self._given_one(kinds.split()):
+                self.cast[name] = pattern.format(noun.word)
+
+    def _given_one(self, kinds: list[str]) -> Noun | None:
+        return self.given.noun(lambda noun: noun.kind in kinds and noun.number == "one")
 
     def _given_being(self, water: bool = False) -> str | None:
         kind = "animal" if "fable" in self.tags else "person"
