@@ -51,6 +51,8 @@ class Casting:
             being = self._unnamed(kind, self._pron_of(kind, pron), "old", human)
             being.age = "old"
             return being
+        if kind in lexicon().cast["relatives"]:
+            return Being(kind, self._pron_of(kind, pron), "old", "", f"{{his}} {kind}", age="grown")
         if kind or hero.age != "child" or self.rng.random() < 0.35:
             kind = kind or self._drawn("workers")
             return self._worker(kind, self._pron_of(kind, pron))

@@ -250,7 +250,7 @@ def _plot_for(words: tuple[str, ...], rng: random.Random, hero: Being | None) ->
     if not words:
         return rng.choice(found)
     return max(
-        rng.sample(found, min(6, len(found))),
+        rng.sample(found, min(rng.choice((1, 3, 6)), len(found))),
         key=lambda plot: sum(_has_role(plot, w) for w in words),
     )
 

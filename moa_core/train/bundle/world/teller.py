@@ -61,11 +61,8 @@ class Teller:
         if not fits:
             return None
         wording = self.rng.choice(fits)
-        told = event.name.startswith(self.world.plot.name)
-        if told and (self.brief or self.world.detail == 1):
-            some = [wording, self.rng.choice(fits), self.rng.choice(fits)]
-            shortest_first = sorted(some, key=lambda each: len(each.text))
-            wording = shortest_first[0 if self.brief else -1]
+        if self.brief and event.name.startswith(self.world.plot.name):
+            wording = min(wording, *self.rng.choices(fits, k=2), key=lambda each: len(each.text))
         self._used.add(wording)
         return wording
 
@@ -114,9 +111,9 @@ class Teller:
     def _pause(self) -> Iterator[Event]:
         """Between two scenes: something to see, or a small event."""
         world, share = self.world, self.rng.random()
-        if share < 0.3 * world.detail:
+        if share < 0.2 * world.detail:
             yield self._sense(world.tags)
-        elif share > 1.3 - 0.6 * world.detail:
+        elif share > 1.2 - 0.4 * world.detail:
             yield Event("interlude", {}, False, frozenset(world.tags))
 
     def _sense(self, tags: set[str]) -> Event:

@@ -17,6 +17,7 @@ from moa_core.train.bundle.world.entities import (
     Place,
     Thing,
     drawn,
+    lexicon,
     weather,
 )
 from moa_core.train.bundle.world.grammar import guarded, section
@@ -144,7 +145,7 @@ class World:
         fable, asks = "fable" in self.tags, self.plot.asks
         hero = self.introduced
         if hero is None:
-            trait = self.given.adjective("trait")
+            trait = self.given.adjective("trait", "mood")
             hero = self.casting.hero(self._given_being(), trait, asks["ages"][0])
         tags = (*asks["place"], *(("wild",) if fable and "in" not in asks["place"] else ()))
         where = self.given.noun(lambda n: n.kind == "place" and is_like(n.word, tags))
@@ -179,6 +180,10 @@ class World:
         kind = "animal" if "fable" in self.tags else "person"
         return self.given.word(lambda n: n.kind == kind and (water or "water" not in n.tags))
 
+    def _given_relative(self) -> str | None:
+        relatives = lexicon().cast["relatives"] if self.hero.human else []
+        return self.given.word(lambda n: n.word in relatives)
+
     def _make(self, name: str) -> Entity:
         given, casting = self.given, self.casting
         match name.split()[0]:
@@ -195,7 +200,8 @@ class World:
                 groups = ("food",) if food else ("colour", "thing")
                 return casting.thing(noun, given.adjective(*groups), kinds)
             case "elder":
-                return casting.elder(self.hero, self._given_being(water=True))
+                kind = self._given_being(water=True) or self._given_relative()
+                return casting.elder(self.hero, kind)
             case "animal" | "pet":
                 ours = {*self.plot.asks["animals"]}
                 animal = given.word(lambda n: n.kind == "animal" and bool(n.tags & ours))
