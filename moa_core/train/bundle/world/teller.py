@@ -11,7 +11,7 @@ from moa_core.train.bundle.world.grammar import Pattern, Slot, Wording, expand, 
 from moa_core.train.bundle.world.references import References
 from moa_core.train.bundle.world.world import Event, World
 
-_ARTICLE = re.compile(r"\b([Aa]) (?=([aeiouAEIOU]\w*))")
+_ARTICLE = re.compile(r"\b([Aa]) (?=((?:[aeiouAEIOU]|ho(?:nest|no|ur))\w*))")
 _SENTENCE_START = re.compile(r'((?:^|[.!?]\s+|\."\s+|\n)"?)([a-z])')
 _TAG = re.compile(r'([!?,]" )(said|asked|cried|called|answered|whispered|shouted|thought) I\b')
 _I_AND = re.compile(r"\bI and ((?:my (?:best )?[a-z]+ )?[A-Z]\w+)")
