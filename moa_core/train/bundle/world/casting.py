@@ -59,9 +59,12 @@ class Casting:
         return self._relative(pron, self.rng.choice(drawn(f"{pron}_family")))
 
     def special(self, kind: str, hero: Being) -> Being:
-        """A being that a plot asks for: a granny, a big animal or a stranger."""
+        """A being that a plot asks for: a granny, a worker, a big animal or a stranger."""
         if kind == "granny":
             return self._relative(*self.rng.choice(drawn("old")))
+        if kind == "worker":
+            work = self._drawn("workers")
+            return self._worker(work, self._pron_of(work, self._either()))
         if kind == "big":
             pron = self._either()
             return self._unnamed(self._new_kind("big"), pron, "big", human=False)

@@ -91,7 +91,7 @@ class Teller:
 
     def _opening(self, tags: frozenset[str]) -> Iterator[Event]:
         world, hook = self.world, f"{self.world.plot.name}.hook"
-        hooked = hook in sections() and self.rng.random() < 0.35
+        hooked = hook in sections() and self.rng.random() < 0.45
         if not world.introduced:
             yield Event(hook if hooked else "open", {}, True, tags)
         family = world.hero.family

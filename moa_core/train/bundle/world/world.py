@@ -56,7 +56,8 @@ def plots() -> dict[str, Plot]:
             found.get("cast", {}),
             {key: tuple(found.get(key, usual.get(key, "")).split()) for key in asked},
         )
-        for name, found in read("world/plots.toml").items()
+        for file in ("plots", "plots_home", "plots_away")
+        for name, found in read(f"world/{file}.toml").items()
     }  # fmt: skip
 
 
