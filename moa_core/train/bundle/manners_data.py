@@ -47,7 +47,7 @@ def is_held_out(text: str) -> bool:
 
 @cache
 def wordings() -> Wordings:
-    data, raw = read("manners.toml"), read("manners_things.toml")
+    data, raw = read("tables/manners.toml"), read("tables/manners_things.toml")
     things = {name: tuple(re.split(r",\s+", text.strip())) for name, text in raw.items()}
     seen = {
         name: tuple(thing for thing in listed if not is_held_out(thing))

@@ -32,7 +32,7 @@ _SIGNS = {"+": int.__add__, "-": int.__sub__, "x": int.__mul__}
 _TIGHT = ("comparison", "sum", "product", "power", "atom")  # how tightly an expression binds
 _LINES: dict[str, list[list[str]]] = {
     name: [[part.strip(" ") for part in line.split("|")] for line in text.strip("\n").split("\n")]
-    for name, text in read("one_liners.toml").items()
+    for name, text in read("tables/one_liners.toml").items()
 }
 
 

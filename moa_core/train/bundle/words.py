@@ -15,11 +15,11 @@ def read(name: str) -> dict[str, Any]:
     return tomllib.loads((files(__package__) / name).read_text("utf-8"))
 
 
-_RAW = read("words.toml")
+_RAW = read("tables/words.toml")
 _SPANISH: dict[str, list[str]] = {key: text.split() for key, text in _RAW["spanish"].items()}
 _FRENCH: dict[str, list[str]] = {key: text.split() for key, text in _RAW["french"].items()}
 
-PHRASES: dict[str, list[str]] = read("phrases.toml")
+PHRASES: dict[str, list[str]] = read("tables/phrases.toml")
 LETTERS = string.ascii_lowercase
 WORDS: tuple[str, ...] = tuple(_RAW["words"].split())
 LITTLE: frozenset[str] = frozenset(_RAW["little"].split())
