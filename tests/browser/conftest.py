@@ -91,13 +91,6 @@ def disturbed_eagle(noise):
     return net
 
 
-@pytest.fixture(scope="session")
-def app(bundle, tmp_path_factory):
-    """The app's address."""
-    with running_app(bundle, tmp_path_factory.mktemp("app") / "log.txt") as url:
-        yield url
-
-
 @contextmanager
 def running_app(bundle, log, *options):
     """A process of the app: its address.
@@ -114,45 +107,37 @@ def running_app(bundle, log, *options):
         yield url
 
 
-# Not to be remembered anew by what the page still does.
-FORGET = "() => { Storage.prototype.setItem = () => {}; sessionStorage.clear(); }"
-
-
 class Windows:
-    """The browser's windows, one for each look, whose caches are warm as all tests share them.
+    """The browser's windows, one for each look.
 
     Tabs that tests leave are used again: a fresh page in one costs half of what it does in a new
-    tab, whose process knows none of the page's scripts. What a tab remembers is forgotten.
+    tab, whose process knows none of the page's scripts.
     """
 
     def __init__(self, browser):
-        self._browser = browser
-        self._windows, self._left = {}, {look: [] for look in LOOKS}
+        self._windows = {look: browser.new_context() for look in LOOKS}
+        self._left = {look: [] for look in LOOKS}
 
     def tab(self, look):
         """One with nothing in it."""
+        page = self._left[look].pop() if self._left[look] else self._windows[look].new_page()
+        page.set_default_timeout(60_000)  # for the busiest machines; others need a hundredth
+        return self.to_front(look, page)
+
+    def to_front(self, look, page):
+        """One behind another is painted once a second."""
         width, height, scheme = look
-        size = {"width": width, "height": height}
-        if look not in self._windows:
-            self._windows[look] = self._browser.new_context(viewport=size, color_scheme=scheme)
-        if not self._left[look]:
-            return self._windows[look].new_page()
-        page = self._left[look].pop()
-        page.bring_to_front()  # one behind another is painted once a second
+        page.bring_to_front()
         page.emulate_media(color_scheme=scheme, reduced_motion="no-preference")
-        page.set_viewport_size(size)
+        page.set_viewport_size({"width": width, "height": height})
         return page
 
     def leave(self, look, page):
-        """A test is done with a tab. A history of 50 pages would not grow any further."""
-        if page.is_closed():
-            return
-        if not page.url.startswith("http") or page.evaluate("history.length") > 30:
-            page.close()
-            return
-        page.evaluate(FORGET)
-        page.goto("about:blank")
-        self._left[look].append(page)
+        """A test is done with a tab, which forgets what it remembers of the page."""
+        if not page.is_closed():
+            page.evaluate("() => { Storage.prototype.setItem = () => {}; sessionStorage.clear(); }")
+            page.goto("about:blank")
+            self._left[look].append(page)
 
 
 @pytest.fixture(scope="session")
@@ -161,15 +146,16 @@ def window(browser):
 
 
 @pytest.fixture(scope="session")
-def warm(window, app):
-    """The app's models are loaded, and a first run has ended: nobody else need be so patient."""
-    page = window.tab(LOOKS[0])
-    page.set_default_timeout(60_000)
-    page.goto(app + "?pace=full")
-    page.wait_for_selector("#machine .status-line:has-text('Target tiny')")
-    page.click("#run")
-    page.wait_for_selector("#stage[data-run=done]")
-    window.leave(LOOKS[0], page)
+def app(bundle, window, tmp_path_factory):
+    """The app's address. Its models are loaded, and a first run has ended."""
+    with running_app(bundle, tmp_path_factory.mktemp("app") / "log.txt") as url:
+        page = window.tab(LOOKS[0])
+        page.goto(url + "?pace=full")
+        page.wait_for_selector("#machine .status-line:has-text('Target tiny')")
+        page.click("#run")
+        page.wait_for_selector("#stage[data-run=done]")
+        window.leave(LOOKS[0], page)
+        yield url
 
 
 CUT_OFF = ("signal is aborted", "Connection errored out")
@@ -177,7 +163,7 @@ CUT_OFF = ("signal is aborted", "Connection errored out")
 
 @contextmanager
 def visitor(window, app):
-    """Gives open_page(address="?tab=live", look=LOOKS[0], ready=None): a fresh visitor's page.
+    """Gives open_page(address="", look=LOOKS[0], ready="body"): a fresh visitor's page.
 
     It waits until the models are there, and for the selector `ready`. Any console error and any
     request to elsewhere fails the test. Not so what gradio's client says of requests under way when
@@ -198,17 +184,15 @@ def visitor(window, app):
             "request": lambda one: said.append(one.url) if outside(one.url) else None,
         }
 
-    def opened(address="", look=LOOKS[0], ready=None):
+    def opened(address="", look=LOOKS[0], ready="body"):
         page = window.tab(look)
         heard = listeners(page)
         pages.append((look, page, heard))
-        page.set_default_timeout(60_000)  # for the busiest machines; others need a hundredth
         for event, listener in heard.items():
             page.on(event, listener)
         page.goto(app + address)
         page.wait_for_selector("#machine .status-line:has-text('Target tiny')")
-        if ready:
-            page.wait_for_selector(ready)
+        page.wait_for_selector(ready)
         return page
 
     yield opened
@@ -221,26 +205,23 @@ def visitor(window, app):
 
 
 @pytest.fixture
-def open_page(window, app, warm):
+def open_page(window, app):
     """Opens pages for one test."""
     with visitor(window, app) as opened:
         yield opened
 
 
-@pytest.fixture
-def tab(request, open_page):
-    """Opens the tab that the test's module is about, by its ADDRESS and READY: tab(look)."""
-
-    def opened(look=LOOKS[0]):
-        return open_page(request.module.ADDRESS, look, request.module.READY)
-
-    return opened
+@pytest.fixture(scope="module")
+def shared(request, window, app):
+    """The page of a module's ADDRESS, once the module's READY is there."""
+    with visitor(window, app) as opened:
+        yield opened(request.module.ADDRESS, ready=request.module.READY)
 
 
 @pytest.fixture
-def page(open_page):
-    """A fresh visitor's page, on the stage, which shows a run as fast as it is decoded."""
-    return open_page("?pace=full", ready="#run:not([disabled])")
+def page(shared, window):
+    """It again, as the tests before have left it, but for its look."""
+    return window.to_front(LOOKS[0], shared)
 
 
 SETTLE = """() => document.getAnimations().filter(one => one instanceof CSSTransition)

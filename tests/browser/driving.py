@@ -15,6 +15,8 @@ SHIFTS = """() => {
     for (const one of list.getEntries()) if (!one.hadRecentInput) window.shifted += one.value;
   }).observe({ type: "layout-shift", buffered: true });
 }"""
+FILES = "Save, open, share"
+RUN = "#run:not([disabled])"
 TEXT = "#view .token-view .text"
 NEW_RUN = "old => document.querySelector('#view .token-view').getAttribute('data-id') !== old"
 DONE = "() => document.querySelector('#view .token-view').dataset.state === 'done'"
@@ -23,10 +25,6 @@ KEPT = """view => {
   for (const extra of text.querySelectorAll('.rejected, .more, .break')) extra.remove();
   return text.textContent;
 }"""
-
-
-def type_prompt(page, text):
-    page.fill("#prompt textarea", text)
 
 
 def start(page):
@@ -38,16 +36,26 @@ def start(page):
 
 def finish(page):
     page.wait_for_function(DONE)
-    page.wait_for_selector("#run:not([disabled])")
+    page.wait_for_selector(RUN)
 
 
 def run(page, prompt=None):
     """A whole run on the Live tab; returns the text that was kept."""
     if prompt is not None:
-        type_prompt(page, prompt)
+        page.fill("#prompt textarea", prompt)
     start(page)
     finish(page)
     return page.evaluate(KEPT)
+
+
+def saved(page, path):
+    """The trace of the newest run, as Save brings it."""
+    page.get_by_role("button", name=FILES).click()
+    page.wait_for_selector("#save:not([disabled])")
+    with page.expect_download() as download:
+        page.click("#save")
+    download.value.save_as(path)
+    return path.read_text()
 
 
 def open_tab(page, name):
@@ -65,23 +73,22 @@ def wait_for_status(page, words, tab=""):
     page.wait_for_function(SAYS, arg=arg, timeout=180_000)
 
 
-def settings(page, **values):
-    """Open the settings and type numbers in."""
-    page.get_by_role("button", name="Draft tree, sampling and length").click()
+def settings(page, tab="", **values):
+    """Type numbers into a tab's settings, which may be folded; again where one is still set up."""
     for name, value in values.items():
-        type_number(page, f"#{name}", value)
-
-
-def type_number(page, component, value):
-    """Type into a slider or number field; again where the page was still setting it up."""
-    for _ in range(10):
-        field = page.locator(f"{component} input[type=number]")
-        field.fill(str(value))
-        field.press("Tab")
-        page.wait_for_timeout(100)
-        if page.evaluate(TAKEN, [f"{component} input[type=range]", value]):
-            return
-    raise AssertionError(f"{component} does not take {value}")
+        place = f"#{tab}{name} input"
+        field = page.locator(f"{place}[type=number]")
+        if not field.is_visible():
+            fold = page.get_by_role("button", name="Draft tree, sampling and length")
+            fold.locator("visible=true").click()
+        for _ in range(10):
+            field.fill(str(value))
+            field.press("Tab")
+            page.wait_for_timeout(100)
+            if page.evaluate(TAKEN, [f"{place}[type=range]", value]):
+                break
+        else:
+            raise AssertionError(f"{place} does not take {value}")
 
 
 def figure(page, name):
@@ -89,11 +96,6 @@ def figure(page, name):
     place = f"#view [data-figure={name}]"
     page.wait_for_selector(place, timeout=180_000)
     return float(page.get_attribute(place, "data-value"))
-
-
-def fits(page):
-    """Whether nothing makes the page scroll sideways."""
-    return page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
 
 
 def chart(page, name):

@@ -10,34 +10,28 @@ from tests.browser.driving import can_be_read, chart, charts_are_named
 pytestmark = pytest.mark.browser
 
 ADDRESS, READY = "?tab=benchmarks", "#bench-speed .js-plotly-plot .main-svg"
-OURS = ours()
 
 
-def data(page, name):
-    return chart(page, f"bench-{name}")["data"]
-
-
-def unfold(page, name):
-    page.click(f"#{name} > button")
-
-
-def check_bars(page, recording):
+def check_bars(page, methods):
     """Every number that is drawn is the file's."""
     for name, key in (("tau", "tau"), ("speed", "tokens_per_second")):
-        bars, _ = data(page, name)
-        figures = {shown(name): found for name, found in recording.methods.items() if key in found}
+        bars, _ = chart(page, f"bench-{name}")["data"]
+        figures = {name: found[key] for name, found in methods.items() if key in found}
+        assert dict(zip(bars["y"], bars["x"], strict=True)) == figures
         assert bars["y"] == list(figures)
-        assert bars["x"] == [found[key] for found in figures.values()]
 
 
-def test_a_sentence_and_two_charts_come_first(tab):
-    page = tab()
-    first = OURS[0]
+def by_name(recording):
+    return {shown(name): found for name, found in recording.methods.items()}
+
+
+def test_charts_have_the_numbers_of_the_recording_that_is_chosen(page):
+    first, second = ours()[:2]
     assert first.name == FIRST
     words = page.inner_text("#bench-claims")
     for part in (first.name, first.date, first.machine, first.precision, first.commit, "EAGLE-2"):
         assert part in words
-    check_bars(page, first)
+    check_bars(page, by_name(first))
     assert charts_are_named(page)
     command = page.locator("#bench-claims pre")
     assert not command.is_visible()
@@ -48,26 +42,13 @@ def test_a_sentence_and_two_charts_come_first(tab):
     for _ in every_look(page):
         assert can_be_read(page, ".bench-chart .note p", ".record-claims p", "#bench-paper .note p")
         keep_picture(page, "benchmarks")
-
-
-def test_another_recording(tab):
-    page, second = tab(), OURS[1]
-    page.get_by_label(second.name, exact=True).check()
-    page.wait_for_selector(f"#bench-claims:has-text('{second.name}')")
-    check_bars(page, second)
-
-
-def test_all_numbers_as_charts_and_the_papers_apart(tab):
-    page, first = tab(), OURS[0]
-    unfold(page, "bench-more")
-    page.wait_for_selector("#bench-times .js-plotly-plot .main-svg")
-    draft, verify, *_ = data(page, "times")
-    by_name = {shown(name): found for name, found in first.methods.items()}
-    for at, name in enumerate(draft["y"]):
-        spent = by_name[name]["seconds"]
-        assert draft["x"][at] / verify["x"][at] == pytest.approx(spent["draft"] / spent["verify"])
-    words = page.inner_text("#bench-paper")
-    assert "Not measured here" in words and "2410.03804" in words
+    page.click("#bench-more > button")
+    draft, verify, *_ = chart(page, "bench-times")["data"]
+    for name, drafted, verified in zip(draft["y"], draft["x"], verify["x"], strict=True):
+        spent = by_name(first)[name]["seconds"]
+        assert drafted / verified == pytest.approx(spent["draft"] / spent["verify"])
     page.locator("#bench-paper .note").last.scroll_into_view_if_needed()
     page.wait_for_selector("#bench-paper [data-testid^=cell-]:has-text('†')")
-    assert page.locator("#bench-paper [data-testid^=cell-]:has-text('†')").count() == 3
+    page.get_by_label(second.name, exact=True).check()
+    page.wait_for_selector(f"#bench-claims:has-text('{second.name}')")
+    check_bars(page, by_name(second))

@@ -42,10 +42,9 @@ def page(browser, tmp_path_factory):
 
 
 def picture(page, name, **where):
-    folder = os.environ.get("MOA_SCREENSHOTS")
-    if folder:
+    if folder := os.environ.get("MOA_SCREENSHOTS"):
         page.wait_for_timeout(1000)  # charts are drawn a moment after they are there
-        page.screenshot(path=Path(folder) / f"{name}.png", **where)
+        page.screenshot(path=Path(folder) / f"{name}.png", full_page=bool(where), **where)
 
 
 def test_it_is_there_at_once_moves_by_itself_and_jumps_nowhere(page):
@@ -71,7 +70,7 @@ def test_the_other_pictures(page):
     slider.fill("8")
     box = page.locator(".inside-view").bounding_box()
     assert page.locator(".inside-view .node.rejected").count() > 2
-    picture(page, "inside", full_page=True, clip=box)
+    picture(page, "inside", clip=box)
     page.get_by_role("tab", name="Side by side").click()
     page.click("#compare-run")
     page.wait_for_selector("#compare-status :text('runs are done')")
@@ -80,68 +79,46 @@ def test_the_other_pictures(page):
     page.evaluate("window.scrollTo(0, 0)")
     box, race = (page.locator(place).bounding_box() for place in ("#compare-results", ".race"))
     assert page.locator(".race .text [data-token=rejected]").count() >= 20
-    picture(
-        page,
-        "compare",
-        full_page=True,
-        clip={**box, "height": race["y"] + race["height"] - box["y"]},
-    )
+    picture(page, "compare", clip={**box, "height": race["y"] + race["height"] - box["y"]})
 
 
-class Film:
-    """Frames of the page, a few a second, kept as one animated picture."""
-
-    def __init__(self, page):
-        self._page, self._frames, self._times, self._last = page, [], [], monotonic()
-
-    def roll(self, seconds, until=None):
-        """For some seconds, or until a selector is there."""
-        end = monotonic() + seconds
-        while monotonic() < end and not (until and self._page.locator(until).count()):
-            frame = Image.open(BytesIO(self._page.screenshot(type="jpeg", quality=90)))
-            self._frames.append(frame.resize((960, 600), Image.Resampling.LANCZOS))
-            now = monotonic()
-            self._times.append(round(1000 * min(now - self._last, 0.4)))
-            self._last = now
-            self._page.wait_for_timeout(120)
-
-    def save(self, path):
-        first, *rest = self._frames
-        first.save(
-            path,
-            save_all=True,
-            append_images=rest,
-            duration=self._times,
-            loop=0,
-            quality=45,
-            method=4,
-        )
+def film(page, frames, seconds, until=None):
+    """Add frames (picture, ms), a few a second; `until` a selector is there, if that is sooner."""
+    end = monotonic() + seconds
+    while monotonic() < end and not (until and page.locator(until).count()):
+        began = monotonic()
+        frame = Image.open(BytesIO(page.screenshot(type="jpeg", quality=90)))
+        page.wait_for_timeout(120)
+        took = round(1000 * (monotonic() - began))
+        frames.append((frame.resize((960, 600), Image.Resampling.LANCZOS), took))
 
 
 def test_the_moving_picture(page, tmp_path):
     """A run with its rejections, a larger N, the link cut in the middle of a story, and healed."""
     page.goto(page.url.split("?")[0] + "?pace=slow")
     page.wait_for_selector("#view [data-token]")
-    film = Film(page)
-    film.roll(3)
+    frames = []
+    film(page, frames, 3)
     page.click("#run")
-    film.roll(7)
+    film(page, frames, 7)
     page.wait_for_selector("#stage[data-run=done]")
     page.wait_for_selector("#chart-latency .main-svg")
-    film.roll(2)
+    film(page, frames, 2)
     slider = page.get_by_role("slider", name="TLI")
     slider.fill("1")
-    film.roll(1)
+    film(page, frames, 1)
     slider.fill("3")
     page.click("#run")
-    film.roll(3)
+    film(page, frames, 3)
     page.locator("#connection input").uncheck()
     page.wait_for_selector("#view .headline:has-text('the drafter continues alone')")
-    film.roll(4)
+    film(page, frames, 4)
     page.locator("#connection input").check()
-    film.roll(8, until="#stage[data-run=done]")
+    film(page, frames, 8, until="#stage[data-run=done]")
     page.wait_for_selector("#stage[data-run=done]")
-    film.roll(2)
+    film(page, frames, 2)
     path = Path(os.environ.get("MOA_SCREENSHOTS", tmp_path)) / "live.webp"
-    film.save(path)
+    (first, *rest), times = zip(*frames, strict=True)
+    how = {"duration": list(times), "loop": 0, "quality": 45, "method": 4}
+    first.save(path, save_all=True, append_images=rest, **how)
     assert 100_000 < path.stat().st_size < 3_000_000

@@ -23,43 +23,9 @@ def run(page, name):
     return page.evaluate(NODES, name)
 
 
-def test_every_step_has_its_parts(tab):
-    page = tab()
+def test_the_examples_are_real_and_say_what_they_draw(page):
     for name in ("draft", "verify"):  # of the recorded run, before anything was run
         assert len(page.evaluate(NODES, name)) == 1 + 5 + 1
-    run(page, "verify")
-    for _ in every_look(page):
-        check_steps(page)
-        assert can_be_read(page, ".how-today", ".how-link", ".how-number", ".how-said")
-        keep_picture(page, "how")
-    check_answers(page)
-
-
-def check_steps(page):
-    """Title, drawing with a name, example: every step has them."""
-    for number, step in enumerate(STEPS, 1):
-        box = page.locator(f"#how-{step.id}")
-        assert box.locator("h2").inner_text().split() == [str(number), *step.title.split()]
-        assert box.locator("svg[role=img]:visible").first.bounding_box()["width"] > 250
-        assert box.locator("a.how-link").count() == len(step.links)
-        assert box.locator("button.primary").count() == bool(step.trial)
-
-
-def check_answers(page):
-    """Hidden until the question is opened, by keyboard as well."""
-    for step in STEPS:
-        question = page.locator(f"#how-{step.id} .how-question")
-        answer = question.get_by_text(step.answer)
-        assert not answer.is_visible()
-        question.locator("summary").focus()
-        page.keyboard.press("Enter")
-        answer.wait_for()
-        page.keyboard.press("Enter")
-        answer.wait_for(state="hidden")
-
-
-def test_the_examples_are_real_and_say_what_they_draw(tab):
-    page = tab()
     drafted, verified, chain = (run(page, name) for name in ("draft", "verify", "alone"))
     assert [node["words"] for node in drafted] == [node["words"] for node in verified]
     accepted = sum(node["kind"] == "accepted" for node in verified)
@@ -81,8 +47,28 @@ def test_the_examples_are_real_and_say_what_they_draw(tab):
     assert page.evaluate(NODES, "draft") == drafted
 
 
-def test_a_tour_of_the_stage_from_any_tab_by_keyboard(tab):
-    page = tab()
+def test_every_step_has_its_parts(page):
+    for _ in every_look(page):
+        for number, step in enumerate(STEPS, 1):
+            box = page.locator(f"#how-{step.id}")
+            assert box.locator("h2").inner_text().split() == [str(number), *step.title.split()]
+            assert box.locator("svg[role=img]:visible").first.bounding_box()["width"] > 250
+            assert box.locator("a.how-link").count() == len(step.links)
+            assert box.locator("button.primary").count() == bool(step.trial)
+        assert can_be_read(page, ".how-today", ".how-link", ".how-number", ".how-said")
+        keep_picture(page, "how")
+    for step in STEPS:
+        question = page.locator(f"#how-{step.id} .how-question")
+        answer = question.get_by_text(step.answer)
+        assert not answer.is_visible()
+        question.locator("summary").focus()
+        page.keyboard.press("Enter")
+        answer.wait_for()
+        page.keyboard.press("Enter")
+        answer.wait_for(state="hidden")
+
+
+def test_a_tour_of_the_stage_from_any_tab_by_keyboard(page):
     page.get_by_role("button", name="60-second tour").click()
     card = page.get_by_role("dialog", name="Tour")
     card.wait_for()

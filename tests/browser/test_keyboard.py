@@ -2,9 +2,11 @@
 
 import pytest
 
-from tests.browser.driving import NEW_RUN, SEEN, TEXT, run, settings, wait_for_status
+from tests.browser.driving import NEW_RUN, RUN, SEEN, TEXT, open_tab, run, wait_for_status
 
 pytestmark = pytest.mark.browser
+
+ADDRESS, READY = "?pace=full&tokens=512&depth=12&breadth=16&budget=64", RUN
 
 # What has the focus: whether it is wanted, what it is called, and whether it can be seen.
 FOCUSED = """wanted => {
@@ -51,10 +53,7 @@ def write(page, text):
     page.keyboard.type(text)
 
 
-def test_from_a_prompt_to_the_verdict_without_a_mouse(open_page):
-    page = open_page(
-        "?pace=full&tokens=512&depth=12&breadth=16&budget=64", ready="#run:not([disabled])"
-    )
+def test_from_a_prompt_to_the_verdict_without_a_mouse(page):
     page.emulate_media(reduced_motion="reduce")  # the race shows its end at once
     go_to(page, "#prompt textarea")
     write(page, "Tell me a story.")
@@ -81,14 +80,14 @@ def test_from_a_prompt_to_the_verdict_without_a_mouse(open_page):
     # What is drawn last: while parts of the page are exchanged, one that has the focus may go.
     page.wait_for_selector(".race .play")
     page.wait_for_selector("#compare-results .main-svg")
-    page.wait_for_selector("[data-state=done] .play")  # the race is over: Replay is left
+    assert page.locator(".race button:visible").all_inner_texts() == ["Replay"]  # it is over
     go_to(page, ".race .play")
 
 
 def test_a_run_is_announced_in_one_sentence_and_nothing_moves_for_those_who_mind(page):
     page.emulate_media(reduced_motion="reduce")
+    open_tab(page, "Live")
     page.get_by_role("button", name="Hide rejected").click()
-    settings(page, tokens=256)
     page.evaluate(LISTEN)
     run(page, "Tell me a story.")
     assert page.locator(f"{TEXT} .cycle").count() > 20

@@ -5,28 +5,28 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from tests.browser.conftest import LOOKS, both_themes, keep_picture
+from tests.browser.conftest import every_look, keep_picture
 from tests.browser.driving import (
+    FILES,
     KEPT,
+    RUN,
     SHIFTS,
     TEXT,
     can_be_read,
     charts_are_named,
     figure,
     finish,
-    fits,
     run,
+    saved,
     settings,
     start,
-    type_prompt,
     wait_for_status,
 )
 
 pytestmark = pytest.mark.browser
 
-CONTROLS = ("prompt", "run", "stop", "method", "tli", "connection")
+ADDRESS, READY = "?pace=full&tokens=60", RUN
 TREE = "[data-stage=tree]"
-FILES = "Save, open, share"
 LINKED = "() => document.querySelector('#link textarea').value.startsWith('http')"
 HOLDS = "([id, value]) => document.querySelector(`#${id} input[type=number]`)?.value === value"
 INSIDE = """ids => ids.filter(id => {
@@ -56,6 +56,16 @@ OVERTAKE = """() => {
     return 0;
   };
 }"""
+STOP_AT = """count => {
+  const [stop, view] = ["#stop", "#view .token-view"].map(place => document.querySelector(place));
+  const before = view.dataset.id;
+  new MutationObserver((_, observer) => {
+    if (view.dataset.id === before || stop.disabled) return;
+    if (view.querySelectorAll(".cycle").length < count) return;
+    observer.disconnect();
+    stop.click();
+  }).observe(document.body, { attributes: true, childList: true, subtree: true });
+}"""
 HOSTILE = "${6*7} <b>x</b> {{x}} `y` <script>alert(1)</script>"
 
 
@@ -75,7 +85,11 @@ def state(page):
     return page.get_attribute("#stage", "data-run")
 
 
-def test_a_recorded_run_plays_until_something_is_pressed(open_page):
+def pace(page, milliseconds):
+    page.locator("#view .pacer select").select_option(str(milliseconds))
+
+
+def test_a_recorded_run_plays_until_something_is_pressed_and_in_class_has_few_controls(open_page):
     page = open_page()
     assert state(page) == "recorded" and page.locator(".badge").is_visible()
     page.wait_for_selector(f"{TREE} [data-node=accepted]")
@@ -88,31 +102,31 @@ def test_a_recorded_run_plays_until_something_is_pressed(open_page):
     assert state(page) == "idle" and figure(page, "exact") == 1
     assert kinds(page)["rejected"] >= 20 and kinds(page)["bonus"] > 10
     page.emulate_media(reduced_motion="reduce")
-    page.reload()
+    page.goto(f"{page.url}?class=1")
     page.wait_for_selector("#stage[data-run=recorded]")
     assert figure(page, "calls") > 10  # its last frame, at once
+    page.wait_for_selector(RUN)
+    for control in ("#prompt", "#method", "#tli", "#connection", "#settings", "[role=tab]"):
+        assert not page.locator(control).first.is_visible(), control
+    assert page.get_by_role("button", name="Previous cycle").is_visible()
+    assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
 
 
-@pytest.mark.parametrize("look", LOOKS, ids=str)
-def test_the_whole_of_it_is_on_one_screen(open_page, look):
-    page = open_page("?pace=full&tokens=60", look, "#run:not([disabled])")
+def test_the_whole_of_it_is_on_one_screen(page):
     page.evaluate(SHIFTS)
-    for control in CONTROLS:
-        assert page.locator(f"#{control}").count() == 1, control
     run(page)
     assert state(page) == "done" and page.locator("#stage").count() == 1
     assert figure(page, "exact") == 1 and figure(page, "speedup") > 0
     assert figure(page, "calls") < 60 and figure(page, "tau") > 1
     page.wait_for_selector("#chart-latency .main-svg")
     assert {"accepted", "rejected", "bonus"} <= set(kinds(page))
-    for kind in ("accepted", "rejected", "bonus"):
-        assert page.locator(f"{TREE} [data-node={kind}]").count() or kind == "accepted"
-    if look[0] > 900:
-        places = ("#prompt", "#run", "#tli", "#connection", TREE, "#chart-acceptance")
-        assert page.evaluate(INSIDE, [*places, "#chart-latency", "#view .headline"]) == []
+    for kind in ("rejected", "bonus"):
+        assert page.locator(f"{TREE} [data-node={kind}]").count()
+    places = ("#prompt", "#run", "#stop", "#method", "#tli", "#connection", TREE)
+    charts = ("#chart-acceptance", "#chart-latency", "#view .headline")
+    assert page.evaluate(INSIDE, [*places, *charts]) == [] and charts_are_named(page)
     assert page.evaluate("window.shifted") < 0.1 and page.evaluate("window.scrollY") == 0
-    assert fits(page) and charts_are_named(page)
-    for _ in both_themes(page):
+    for _ in every_look(page):
         marks = (f"{TEXT} .{kind} .mark" for kind in ("accepted", "rejected", "bonus", "first"))
         assert can_be_read(
             page, *marks, f"{TEXT} .more", ".headline", ".headline b", ".said", ".caption",
@@ -121,11 +135,11 @@ def test_the_whole_of_it_is_on_one_screen(open_page, look):
         keep_picture(page, "live")
 
 
-def test_cycles_are_stepped_through_by_buttons_and_keys(open_page):
-    page = open_page("?pace=slow&tokens=12", ready="#run:not([disabled])")
+def test_cycles_are_stepped_through_by_buttons_and_keys(page):
+    pace(page, 1200)
     start(page)
     page.get_by_role("button", name="Pause").click()
-    page.wait_for_selector("#run:not([disabled])")
+    page.wait_for_selector(RUN)
     back = page.get_by_role("button", name="Previous cycle")
     while back.is_enabled():
         back.click()
@@ -138,13 +152,14 @@ def test_cycles_are_stepped_through_by_buttons_and_keys(open_page):
     page.keyboard.press("ArrowLeft")
     assert count(page).startswith("cycle 1 of ")
     assert page.locator("#view [data-figure]").count() == 0
-    page.locator("#view .pacer select").select_option("0")  # as decoded
     page.keyboard.press("Space")
+    page.get_by_role("button", name="Pause").wait_for()
+    pace(page, 0)  # as decoded
     finish(page)
     whole = page.evaluate(KEPT)
     assert figure(page, "calls") > 1
     page.get_by_role("button", name="Replay").click()
-    page.locator("#view .pacer select").select_option("0")
+    pace(page, 0)
     finish(page)
     assert page.evaluate(KEPT) == whole
 
@@ -168,9 +183,8 @@ def test_a_word_opens_its_cycle_and_the_plus_its_rest(page):
     page.wait_for_selector(f"{TEXT} .token", state="visible")
 
 
-def test_without_its_target_the_drafter_goes_on_and_is_healed(open_page):
-    page = open_page("?pace=full&tokens=64", LOOKS[1], "#run:not([disabled])")
-    whole = run(page, "Tell me a story.")
+def test_without_its_target_the_drafter_goes_on_and_is_healed(page):
+    whole = run(page, "Tell me a story.").replace("↵", "")
     page.locator("#connection input").uncheck()
     start(page)
     page.wait_for_selector("#view .headline:has-text('the drafter continues alone')")
@@ -180,48 +194,26 @@ def test_without_its_target_the_drafter_goes_on_and_is_healed(open_page):
     page.locator("#connection input").check()
     finish(page)
     assert "The link is back" in page.inner_text("#view .said")
-    assert page.evaluate(KEPT).replace("↵", "") == whole
-    assert figure(page, "exact") == 1
+    assert page.evaluate(KEPT).replace("↵", "") == whole and figure(page, "exact") == 1
     keep_picture(page, "live-healed")
     page.locator(f"{TEXT} .cycle:nth-of-type(4) .token").last.click()  # its trace is here, too
     page.wait_for_selector(".inside-view .count:has-text('Cycle 3 of')")
-
-
-def test_cut_in_the_middle_of_a_run_the_text_goes_on_where_it_was(open_page):
-    page = open_page("?pace=full&tokens=60", ready="#run:not([disabled])")
-    whole = run(page, "Tell me a story.")
-    page.locator("#view .pacer select").select_option("300")
+    page.go_back()
+    pace(page, 300)
     start(page)
-    page.locator("#connection input").uncheck()
+    page.locator("#connection input").uncheck()  # in the middle of a run
     page.wait_for_selector(f"{TEXT} [data-token=offline]")
     page.locator("#connection input").check()
-    page.locator("#view .pacer select").select_option("0")
+    pace(page, 0)
     finish(page)
-    assert page.evaluate(KEPT).replace("↵", "") == whole.replace("↵", "")
+    assert page.evaluate(KEPT).replace("↵", "") == whole
     page.locator("#connection input").uncheck()
     start(page)
     page.wait_for_selector(f"{TEXT} [data-token=offline]")
     page.click("#stop")
     finish(page)
-    assert state(page) == "stopped" and page.locator(f"{TEXT} [data-token=offline]").count() > 0
-
-
-STOP_AT = """count => new MutationObserver((_, observer) => {
-  const stop = document.querySelector("#stop");
-  const begun = document.querySelector("#view .token-view").dataset.id;
-  if (!begun || stop.disabled || document.querySelectorAll("#view .cycle").length < count) return;
-  observer.disconnect();
-  stop.click();
-}).observe(document.body, { attributes: true, childList: true, subtree: true })"""
-
-
-def test_stop_ends_the_run_and_keeps_what_was_done(page):
-    settings(page, depth=12, breadth=16, budget=64, tokens=512)
-    page.evaluate(STOP_AT, 8)  # within the page: the run may be over before a test can look
-    start(page)
-    finish(page)
-    assert state(page) == "stopped" and figure(page, "calls") >= 8
-    assert page.locator("#view [data-figure=exact]").count() == 0
+    assert state(page) == "stopped" and kinds(page)["offline"] > 0
+    page.locator("#connection input").check()
 
 
 def test_hostile_text_stays_text_and_a_prompt_that_cannot_be_read_gets_a_sentence(page):
@@ -229,14 +221,38 @@ def test_hostile_text_stays_text_and_a_prompt_that_cannot_be_read_gets_a_sentenc
     assert page.locator(f"{TEXT} b").count() == 0
     for text in ("${6*7}", "<b>x</b>", "{{x}}", "`y`", "<script>"):
         assert text in before
-    type_prompt(page, "a" * 100_000)
+    page.wait_for_selector("#chart-latency .main-svg")
+    page.fill("#prompt textarea", "a" * 100_000)
     page.click("#run")
     wait_for_status(page, "100,000")
-    page.wait_for_selector("#run:not([disabled])")
+    page.wait_for_selector(RUN)
     page.wait_for_timeout(500)  # a refused run leaves the charts as they are
     assert page.locator("#charts .main-svg").count() >= 2
     assert page.evaluate(KEPT) == before
     run(page, "one\x00two\x1b[31m\u202ethree \ud83e\udd8a")  # control characters do no harm
+
+
+def test_a_trace_and_a_link_bring_a_run_to_another_visitor(page, open_page, tmp_path):
+    page.fill("#prompt textarea", "A fox & a hen? 100 % ${6*7} <b>é</b>")
+    settings(page, tokens=33, depth=2, seed=7)
+    written, path = run(page), tmp_path / "trace.json"
+    assert json.loads(saved(page, path))["about"]["method"] == "moa-n0"
+    page.click("#share")
+    page.wait_for_function(LINKED)
+    link = urlsplit(page.locator("#link textarea").input_value())
+    other = open_page(f"?{link.query}&pace=full", ready=RUN)
+    other.get_by_role("button", name="Draft tree, sampling and length").click()
+    for name, value in {"tokens": "33", "depth": "2", "seed": "7"}.items():
+        other.wait_for_function(HOLDS, arg=[name, value])
+    assert run(other) == written
+    other.get_by_role("button", name=FILES).click()
+    other.set_input_files("#open input[type=file]", path)
+    wait_for_status(other, "Opened: MoA N=0 for tiny")
+    finish(other)
+    assert other.evaluate(KEPT) == written and figure(other, "calls") == figure(page, "calls")
+    path.write_text("{}")
+    other.set_input_files("#open input[type=file]", path)
+    wait_for_status(other, "not a trace of this program")
 
 
 def test_methods_are_a_switch_and_an_n_without_a_drafter_says_so(page):
@@ -255,60 +271,16 @@ def test_methods_are_a_switch_and_an_n_without_a_drafter_says_so(page):
     page.wait_for_selector("#tli-stops .refusal")
     page.click("#run")
     wait_for_status(page, "No MoA drafter is trained for TLI N = 3")
+    slider.press("Home")
 
 
-def test_a_trace_and_a_link_bring_a_run_to_another_visitor(page, open_page, tmp_path):
-    type_prompt(page, "A fox & a hen? 100 % ${6*7} <b>é</b>")
-    settings(page, tokens=33, depth=2, seed=7)
-    written = run(page)
-    page.get_by_role("button", name=FILES).click()
-    page.wait_for_selector("#save:not([disabled])")
-    with page.expect_download() as download:
-        page.click("#save")
-    path = tmp_path / "trace.json"
-    download.value.save_as(path)
-    assert json.loads(path.read_text())["about"]["method"] == "moa-n0"
-    page.click("#share")
-    page.wait_for_function(LINKED)
-    link = urlsplit(page.locator("#link textarea").input_value())
-    other = open_page(f"?{link.query}&pace=full", ready="#run:not([disabled])")
-    other.get_by_role("button", name="Draft tree, sampling and length").click()
-    for name, value in {"tokens": "33", "depth": "2", "seed": "7"}.items():
-        other.wait_for_function(HOLDS, arg=[name, value])
-    assert run(other) == written
-    other.get_by_role("button", name=FILES).click()
-    other.set_input_files("#open input[type=file]", path)
-    wait_for_status(other, "Opened: MoA N=0 for tiny")
-    finish(other)
-    assert other.evaluate(KEPT) == written and figure(other, "calls") == figure(page, "calls")
-    path.write_text("{}")
-    other.set_input_files("#open input[type=file]", path)
-    wait_for_status(other, "not a trace of this program")
-
-
-def test_class_mode_has_no_controls_but_run_and_the_steps(open_page):
-    page = open_page("?pace=full&class=1&tokens=30", ready="#run:not([disabled])")
-    run(page)
-    for control in ("#prompt", "#method", "#tli", "#connection", "#settings", "[role=tab]"):
-        assert not page.locator(control).first.is_visible(), control
-    assert page.get_by_role("button", name="Previous cycle").is_visible() and fits(page)
-
-
-def test_the_endpoint_answers_a_program(app):
-    client = pytest.importorskip("gradio_client")
-    api = client.Client(app, verbose=False)
-    endpoints = api.view_api(print_info=False, return_format="dict")["named_endpoints"]
-    assert set(endpoints) == {"/decode", "/compare"}
-    job = api.submit("Tell me a story.", method="moa-n1", max_new_tokens=300, api_name="/decode")
-    text, figures = job.result(60)
-    seen = job.outputs()
-    assert len(seen) > 1 and all(text.startswith(part) for part, _ in seen)
-    assert [part["tokens"] for _, part in seen] == sorted(part["tokens"] for _, part in seen)
-    assert figures["tokens"] == 300 and figures["reason"] == "length" and figures["tau"] > 1
-    assert "reason" not in seen[0][1]
-    for wrong, word in (({"method": "moa-n2"}, "N = 2"), ({"depth": 99}, "depth")):
-        with pytest.raises(Exception, match=word):
-            api.predict("Tell me a story.", **wrong, api_name="/decode")
+def test_stop_ends_the_run_and_keeps_what_was_done(page):
+    settings(page, depth=12, breadth=16, budget=64, tokens=512)
+    page.evaluate(STOP_AT, 8)  # within the page: the run may be over before a test can look
+    start(page)
+    finish(page)
+    assert state(page) == "stopped" and figure(page, "calls") >= 8
+    assert page.locator("#view [data-figure=exact]").count() == 0
 
 
 def test_messages_of_a_stream_that_overtake_each_other_do_not_change_the_text(page):

@@ -26,32 +26,27 @@ ALONE = """count => document.querySelectorAll('#view .text .offline').length >= 
   && document.querySelector('#view .headline').textContent"""
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    out = tmp_path_factory.mktemp("static") / "page"
-    assert static.main([str(out)]) == 0
-    assert sum(one.stat().st_size for one in out.iterdir()) < 1_000_000
-    return out
-
-
-@pytest.fixture
-def place(folder):
-    """Where the folder is, as a browser names it: on disk."""
-    return f"{folder.as_uri()}/"
-
-
 @contextmanager
-def visit(browser, place, name="index.html"):
+def visit(browser, folder):
     """The page in a window of its own. Any error and any request to elsewhere fails the test."""
-    window = browser.new_context()
+    window, place = browser.new_context(), f"{folder.as_uri()}/"
     page, said = window.new_page(), []
     page.on("console", lambda one: said.append(one.text) if one.type == "error" else None)
     page.on("pageerror", lambda error: said.append(str(error)))
     page.on("request", lambda one: None if one.url.startswith(place) else said.append(one.url))
-    page.goto(place + name)
+    page.goto(place + "index.html")
     yield page
     window.close()
     assert not said, json.dumps(said, indent=1)
+
+
+@pytest.fixture(scope="module")
+def page(browser, tmp_path_factory):
+    out = tmp_path_factory.mktemp("static") / "page"
+    assert static.main([str(out)]) == 0
+    assert sum(one.stat().st_size for one in out.iterdir()) < 1_000_000
+    with visit(browser, out) as page:
+        yield page
 
 
 def words(trace):
@@ -67,83 +62,80 @@ def to_the_end(page):
     page.wait_for_function(DONE)
 
 
-def test_a_run_plays_and_steps_with_its_trees(browser, place):
+def test_a_run_plays_and_steps_with_its_trees(page):
     kept = recording().trace
-    with visit(browser, place) as page:
-        page.wait_for_selector(f"{TEXT} .cycle:nth-of-type(3) [data-token=accepted]")
-        page.keyboard.press("Space")
-        now = count(page)
+    page.wait_for_selector(f"{TEXT} .cycle:nth-of-type(3) [data-token=accepted]")
+    page.keyboard.press("Space")
+    now = count(page)
+    page.keyboard.press("ArrowRight")
+    assert count(page) != now
+    to_the_end(page)
+    drawn = set()
+    for _ in kept.cycles:
+        page.keyboard.press("ArrowLeft")
+    for cycle, (drafted, verified) in enumerate(kept.cycles, 1):
         page.keyboard.press("ArrowRight")
-        assert count(page) != now
-        to_the_end(page)
-        drawn = set()
-        for _ in kept.cycles:
-            page.keyboard.press("ArrowLeft")
-        for cycle, (drafted, verified) in enumerate(kept.cycles, 1):
-            page.keyboard.press("ArrowRight")
-            assert count(page) == f"cycle {cycle} of {len(kept.cycles)}"
-            nodes = page.locator("[data-stage=tree] .node")
-            assert nodes.count() == (len(drafted.tree) + 1 if len(drafted.tree) > 1 else 0)
-            tree = page.locator("[data-stage=tree] .node.accepted")
-            assert tree.count() == len(verified.path) * (nodes.count() > 0)
-            drawn.add(page.inner_html("[data-stage=tree] svg"))
-        assert len(drawn) > 1
-        to_the_end(page)
-        assert page.evaluate(WRITTEN) == words(kept)
-        assert page.locator(f"{TEXT} [data-token=rejected]").count() > 0
-        assert figure(page, "exact") == 1 and figure(page, "calls") == kept.target_calls
+        assert count(page) == f"cycle {cycle} of {len(kept.cycles)}"
+        nodes = page.locator("[data-stage=tree] .node")
+        assert nodes.count() == (len(drafted.tree) + 1 if len(drafted.tree) > 1 else 0)
+        tree = page.locator("[data-stage=tree] .node.accepted")
+        assert tree.count() == len(verified.path) * (nodes.count() > 0)
+        drawn.add(page.inner_html("[data-stage=tree] svg"))
+    assert len(drawn) > 1
+    to_the_end(page)
+    assert page.evaluate(WRITTEN) == words(kept)
+    assert page.locator(f"{TEXT} [data-token=rejected]").count() > 0
+    assert figure(page, "exact") == 1 and figure(page, "calls") == kept.target_calls
 
 
-def test_the_cut_shows_what_the_drafter_writes_alone_and_what_becomes_of_it(browser, place):
+def test_it_can_be_read_and_used_by_keyboard_at_every_size(page):
+    for _ in every_look(page):
+        assert can_be_read(
+            page, f"{TEXT} .accepted .mark", f"{TEXT} .rejected .mark", "#view .headline",
+            "nav a", "nav a[aria-current]", "main h2", "main h2 + p", "footer p",
+        )  # fmt: skip
+        keep_picture(page, "static")
+    page.keyboard.press("Tab")
+    page.evaluate("document.querySelector('nav a').focus()")
+    for name in ("The connection is cut", "A race"):
+        page.keyboard.press("Tab")
+        page.keyboard.press("Enter")
+        page.wait_for_selector(f"nav a[aria-current=page]:has-text('{name}')")
+        for _ in every_look(page):
+            assert page.evaluate("window.scrollY") == 0
+            keep_picture(page, f"static-{name.split()[-1]}")
+
+
+def test_the_race_ends_with_all_methods(page):
+    kept = recording()
+    page.get_by_role("link", name="A race").click()
+    page.wait_for_selector(".race[data-state=done]")
+    tracks = page.inner_text(".race .tracks")
+    assert all(method_of(trace) in tracks for trace in (kept.trace, kept.rival, kept.plain))
+    assert "1st" in tracks
+    states = page.locator(".race .state").all_inner_texts()
+    for trace, state in zip((kept.trace, kept.rival, kept.plain), states, strict=True):
+        assert f"τ {trace.tau:.2f}" in state
+
+
+def test_the_cut_shows_what_the_drafter_writes_alone_and_what_becomes_of_it(page):
     kept = recording()
     alone = len(kept.cut.of(OfflineToken))
-    with visit(browser, place, name="index.html#cut") as page:
-        page.select_option("#view select", "300")
-        lost = page.wait_for_function(ALONE, arg=min(alone, 3)).json_value()
-        assert "The link is lost" in lost and page.locator("[data-link=lost]").count() == 1
-        page.wait_for_function(f"({ALONE})({alone})")
-        page.wait_for_selector(f"{TEXT} .confirmed, {TEXT} .changed")
-        to_the_end(page)
-        healed = page.locator(f"{TEXT} .confirmed, {TEXT} .changed")
-        assert healed.count() == alone and not page.locator(f"{TEXT} .offline").count()
-        assert "The link is back" in page.inner_text("#view .said")
-        assert page.evaluate(WRITTEN) == words(kept.plain) and figure(page, "exact") == 1
-        page.select_option("#view select", "300")
-        page.get_by_role("link", name="A run").click()
-        page.wait_for_function("() => document.querySelector('#view [data-state=running]')")
-
-
-def test_the_race_ends_with_all_methods(browser, place):
-    kept = recording()
-    with visit(browser, place) as page:
-        page.get_by_role("link", name="A race").click()
-        page.wait_for_selector(".race[data-state=done]")
-        tracks = page.inner_text(".race .tracks")
-        assert all(method_of(trace) in tracks for trace in (kept.trace, kept.rival, kept.plain))
-        assert "1st" in tracks
-        states = page.locator(".race .state").all_inner_texts()
-        for trace, state in zip((kept.trace, kept.rival, kept.plain), states, strict=True):
-            assert f"τ {trace.tau:.2f}" in state
-
-
-def test_it_can_be_read_and_used_by_keyboard_at_every_size(browser, place):
-    with visit(browser, place) as page:
-        to_the_end(page)
-        for _ in every_look(page):
-            assert can_be_read(
-                page, f"{TEXT} .accepted .mark", f"{TEXT} .rejected .mark", "#view .headline",
-                "nav a", "nav a[aria-current]", "main h2", "main h2 + p", "footer p",
-            )  # fmt: skip
-            keep_picture(page, "static")
-        page.keyboard.press("Tab")
-        page.evaluate("document.querySelector('nav a').focus()")
-        for name in ("The connection is cut", "A race"):
-            page.keyboard.press("Tab")
-            page.keyboard.press("Enter")
-            page.wait_for_selector(f"nav a[aria-current=page]:has-text('{name}')")
-            for _ in every_look(page):
-                assert page.evaluate("window.scrollY") == 0
-                keep_picture(page, f"static-{name.split()[-1]}")
+    page.goto(page.url.split("#")[0] + "#cut")
+    page.reload()
+    page.select_option("#view select", "300")
+    lost = page.wait_for_function(ALONE, arg=min(alone, 3)).json_value()
+    assert "The link is lost" in lost and page.locator("[data-link=lost]").count() == 1
+    page.wait_for_function(f"({ALONE})({alone})")
+    page.wait_for_selector(f"{TEXT} .confirmed, {TEXT} .changed")
+    to_the_end(page)
+    healed = page.locator(f"{TEXT} .confirmed, {TEXT} .changed")
+    assert healed.count() == alone and not page.locator(f"{TEXT} .offline").count()
+    assert "The link is back" in page.inner_text("#view .said")
+    assert page.evaluate(WRITTEN) == words(kept.plain) and figure(page, "exact") == 1
+    page.select_option("#view select", "300")
+    page.get_by_role("link", name="A run").click()
+    page.wait_for_function("() => document.querySelector('#view [data-state=running]')")
 
 
 def test_what_a_model_wrote_is_no_markup(browser, tmp_path, monkeypatch):
@@ -153,7 +145,7 @@ def test_what_a_model_wrote_is_no_markup(browser, tmp_path, monkeypatch):
     hostile = replace(kept, trace=replace(kept.trace, about=about))
     monkeypatch.setattr(static, "recording", lambda: hostile)
     static.write(tmp_path / "page")
-    with visit(browser, f"{(tmp_path / 'page').as_uri()}/") as page:
+    with visit(browser, tmp_path / "page") as page:
         to_the_end(page)
         assert page.evaluate(WRITTEN).startswith(bad) and bad in page.inner_text("footer")
         assert not page.locator("#bad").count()

@@ -2,26 +2,27 @@
 
 import pytest
 
-from tests.browser.conftest import LOOKS, every_look, keep_picture
-from tests.browser.driving import (
-    can_be_read,
-    chart,
-    charts_are_named,
-    status,
-    type_number,
-)
+from tests.browser.conftest import every_look, keep_picture
+from tests.browser.driving import can_be_read, chart, charts_are_named, settings, status
 
 pytestmark = pytest.mark.browser
 
 ADDRESS, READY = "?tab=tli", "#sweep-run:not([disabled])"
 
 
-def test_a_sweep_has_a_bar_for_each_n_and_says_what_its_numbers_say(tab):
-    page = tab(LOOKS[-1])
-    for name, value in (("tokens", 48), ("repeats", 1)):
-        type_number(page, f"#sweep-{name}", value)
+def test_the_drawing_follows_the_n_in_focus_and_a_sweep_has_a_bar_for_each(page):
+    assert page.get_by_role("tab", name="Layers (TLI)").get_attribute("aria-selected") == "true"
+    page.wait_for_selector("#sweep-tau >> text=recorded over 200 prompts")  # until one is swept
+    assert page.locator("#sweep-table").is_hidden()
+    for tli in (3, 1):
+        page.get_by_label(f"N = {tli}", exact=True).check()
+        page.wait_for_selector(f"#sweep-drawing figcaption:has-text('N = {tli}.')")
+        assert page.locator("#sweep-drawing path.bonus").count() == tli
+    assert "adds a target layer" in page.inner_text("#sweep-drawing")
+    settings(page, "sweep-", tokens=48, repeats=1)
     page.click("#sweep-run")
     page.wait_for_selector("#sweep-status .status-line[data-kind=done]")
+    assert status(page, "sweep-").startswith("All ")
     for name, digits in (("tau", 2), ("rate", 1)):
         bars, beside = chart(page, f"sweep-{name}")["data"]
         assert bars["y"] == ["Plain", "EAGLE-2", "MoA N=0", "MoA N=1"]
@@ -31,7 +32,6 @@ def test_a_sweep_has_a_bar_for_each_n_and_says_what_its_numbers_say(tab):
     assert [one["name"] for one in phases[:3]] == ["draft", "verify", "other"]
     taus = chart(page, "sweep-tau")["data"][0]["x"]
     assert any(f"{tau:.2f}" in page.inner_text("#sweep-verdict") for tau in taus)
-    assert status(page, "sweep-").startswith("All ")
     assert charts_are_named(page)
     for _ in every_look(page):
         assert can_be_read(
@@ -39,18 +39,3 @@ def test_a_sweep_has_a_bar_for_each_n_and_says_what_its_numbers_say(tab):
             "#sweep-status .status-line",
         )  # fmt: skip
         keep_picture(page, "tli")
-
-
-def test_the_address_opens_the_tab_whose_drawing_follows_the_n_in_focus(tab):
-    page = tab()
-    assert page.get_by_role("tab", name="Layers (TLI)").get_attribute("aria-selected") == "true"
-    assert "tab=tli" in page.url
-    page.wait_for_selector(
-        "#sweep-tau >> text=recorded over 200 prompts"
-    )  # until something is swept
-    assert page.locator("#sweep-table").is_hidden()
-    for tli in (0, 3, 1):
-        page.get_by_label(f"N = {tli}", exact=True).check()
-        page.wait_for_selector(f"#sweep-drawing figcaption:has-text('N = {tli}.')")
-        assert page.locator("#sweep-drawing path.bonus").count() == tli
-    assert "adds a target layer" in page.inner_text("#sweep-drawing")

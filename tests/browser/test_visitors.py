@@ -3,7 +3,7 @@
 import pytest
 
 from tests.browser.conftest import LOOKS
-from tests.browser.driving import KEPT, NEW_RUN, finish, start, type_prompt, wait_for_status
+from tests.browser.driving import KEPT, NEW_RUN, RUN, finish, run, wait_for_status
 
 pytestmark = pytest.mark.browser
 METHODS = ("moa-n1", "eagle2", "vanilla")
@@ -17,11 +17,8 @@ def test_three_visitors_at_once_get_their_own_texts(open_page):
     alone = []
     for number, page in enumerate(pages):
         page.bring_to_front()  # one behind another is painted once a second
-        page.wait_for_selector("#run:not([disabled])")
-        type_prompt(page, f"Visitor {number}: once upon a time")
-        start(page)
-        finish(page)
-        alone.append(page.evaluate(KEPT))
+        page.wait_for_selector(RUN)
+        alone.append(run(page, f"Visitor {number}: once upon a time"))
     assert len(set(alone)) == 3
     before = [page.locator(".token-view").get_attribute("data-id") for page in pages]
     for page in pages:
@@ -36,7 +33,7 @@ def test_three_visitors_at_once_get_their_own_texts(open_page):
 def test_who_waits_is_told_and_a_closed_page_frees_its_place(open_page):
     """Not all in one window: it has only so many connections to a server."""
     first = open_page(LONG, ready="#compare-run:not([disabled])")
-    second = open_page("?tab=live", LOOKS[-1], "#run:not([disabled])")
+    second = open_page("?tab=live", LOOKS[-1], RUN)
     first.click("#compare-run")
     wait_for_status(first, "Repeat 1 of", "compare-")
     second.click("#run")
@@ -44,4 +41,4 @@ def test_who_waits_is_told_and_a_closed_page_frees_its_place(open_page):
     second.click("#stop")
     first.close()
     wait_for_status(second, "Stopped before it began.")
-    second.wait_for_selector("#run:not([disabled])")
+    second.wait_for_selector(RUN)

@@ -20,6 +20,7 @@ import psutil
 import pytest
 import yaml
 from gradio_client import Client
+from gradio_client.exceptions import AppError
 
 from demo import static
 from demo.space import folder as space_folder
@@ -58,9 +59,15 @@ def a_space(program, python, **more):
 def decodes_losslessly(url, log, note):
     """Two methods through the page's endpoint: the same text, and one of them in fewer calls."""
     client = Client(url, verbose=False)
+    endpoints = client.view_api(print_info=False, return_format="dict")["named_endpoints"]
+    assert set(endpoints) == {"/decode", "/compare"}
     plain, slow = client.predict(PROMPT, "none", 24, api_name="/decode")
-    drafted, fast = client.predict(PROMPT, "moa-n1", 24, api_name="/decode")
+    job = client.submit(PROMPT, "moa-n1", 24, api_name="/decode")
+    drafted, fast = job.result(60)
     assert plain and drafted == plain and fast["calls"] < slow["calls"]
+    assert len(job.outputs()) > 1 and all(plain.startswith(part) for part, _ in job.outputs())
+    with pytest.raises(AppError, match="depth"):
+        client.predict(PROMPT, depth=99, api_name="/decode")
     assert note in str(client.config)
     # gradio misses a package that a Space brings, in a thread of its own; and where a process was
     # forked from one with an event loop, that loop's end is noted.
