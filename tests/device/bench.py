@@ -3,15 +3,11 @@
 The server is a thread of this process. The link's delay is added in the browser.
 """
 
-from __future__ import annotations
-
 import argparse
 from functools import cache
 from statistics import median
-from typing import Any
 
 import torch
-from playwright.sync_api import Page as Tab
 from playwright.sync_api import sync_playwright
 
 from demo.device.endpoint import Device
@@ -28,6 +24,7 @@ HEAD = (
     "round trip", "method", "ms/token", "tokens/s", "ms/token ahead", "ready", "ms/level",
     "up", "down",
 )  # fmt: skip
+TREE = {"depth": SAME.depth, "breadth": SAME.breadth, "budget": SAME.budget}
 
 
 def main() -> None:
@@ -45,67 +42,54 @@ def main() -> None:
         browser = playwright.chromium.launch(executable_path=str(CHROMIUM), args=["--no-sandbox"])
         tab = browser.new_page()
         tab.goto(page.url)
-        lines = [list(HEAD)]
+
+        def runs(name, prompts, rtt, ahead):
+            """The events of a run for each prompt."""
+            link = {"delay": rtt / 2, "up": 0, "down": 0}
+            how = {"count": given.max_new_tokens, "tree": TREE, "link": link, "kind": "bf16"}
+            return [run(tab, name, prompt=ids, ahead=ahead, **how) for ids in prompts]
+
         for name in given.methods:
-            _runs(tab, name, prompts[:1], 0, False, given.max_new_tokens)  # fetched and compiled
+            runs(name, prompts[:1], 0, False)  # fetched and compiled
+        lines = [list(HEAD)]
         for rtt in given.rtt:
             for name in given.methods:
-                waits, ahead = (
-                    _runs(tab, name, prompts, rtt, on, given.max_new_tokens) for on in (False, True)
-                )
-                pace, quicker = (_pace(runs) for runs in (waits, ahead))
-                lines.append(
-                    [f"{rtt:g} ms", name, f"{pace:.1f}", f"{1e3 / pace:.0f}", f"{quicker:.1f}"]
-                    + [f"{_ready(ahead):.0%}", f"{_level(waits):.1f}"]
-                    + [f"{_bytes(waits, way):.0f}" for way in ("sent", "received")]
-                )
+                both = (runs(name, prompts, rtt, ahead) for ahead in (False, True))
+                lines.append([f"{rtt:g} ms", name, *_figures(*both)])
         browser.close()
     print(aligned(lines, words=2))
 
 
-def _runs(
-    tab: Tab, name: str, prompts: list[list[int]], rtt: float, ahead: bool, count: int
-) -> list[list[dict[str, Any]]]:
-    """The events of a run for each prompt."""
-    tree = {"depth": SAME.depth, "breadth": SAME.breadth, "budget": SAME.budget}
-    link = {"delay": rtt / 2, "up": 0, "down": 0}
-    shared = {"count": count, "tree": tree, "link": link, "ahead": ahead, "kind": "bf16"}
-    return [run(tab, name, prompt=ids, **shared) for ids in prompts]
+def _figures(waits, ahead):
+    """What a line says of the runs that wait and of those that draft ahead."""
+    pace = _pace(waits)
+    drafted = [one for events in waits for one in kinds(events, "drafted") if not one["early"]]
+    level = median(1e3 * one["seconds"] / one["levels"] for one in drafted if one["levels"])
+    early = [one["early"] for events in ahead for one in kinds(events, "drafted")]
+    yield from (f"{pace:.1f}", f"{1e3 / pace:.0f}", f"{_pace(ahead):.1f}")
+    yield from (f"{sum(early) / len(early):.0%}", f"{level:.1f}")
+    yield from (f"{_bytes(waits, way):.0f}" for way in ("sent", "received"))
 
 
-def _gained(runs: list[list[dict[str, Any]]]) -> int:
+def _gained(runs):
     return sum(len(one["emitted"]) for events in runs for one in kinds(events, "verified"))
 
 
-def _pace(runs: list[list[dict[str, Any]]]) -> float:
+def _ends(runs):
+    """The first and the last event of each run that has cycles."""
+    return [(events, found[-1]) for events in runs if (found := kinds(events, "verified"))]
+
+
+def _pace(runs):
     """ms for a token, from the first to the last."""
-    spans = (
-        kinds(events, "verified")[-1]["now"] - kinds(events, "prefilled")[0]["now"]
-        for events in runs
-        if kinds(events, "verified")
-    )
-    return float(sum(spans)) / _gained(runs)
+    spans = (last["now"] - kinds(events, "prefilled")[0]["now"] for events, last in _ends(runs))
+    return sum(spans) / _gained(runs)
 
 
-def _level(runs: list[list[dict[str, Any]]]) -> float:
-    """ms for a level of a tree, where it was drafted in its turn."""
-    drafted = [one for events in runs for one in kinds(events, "drafted") if not one["early"]]
-    return median(1e3 * one["seconds"] / one["levels"] for one in drafted if one["levels"])
-
-
-def _ready(runs: list[list[dict[str, Any]]]) -> float:
-    """Share of trees that were drafted while the answer was on its way."""
-    drafted = [one["early"] for events in runs for one in kinds(events, "drafted")]
-    return sum(drafted) / len(drafted)
-
-
-def _bytes(runs: list[list[dict[str, Any]]], way: str) -> float:
+def _bytes(runs, way):
     """For a token after the first, the prompt's own not counted."""
-    total = 0
-    for events in runs:
-        if verified := kinds(events, "verified"):
-            total += verified[-1]["bytes"][way] - kinds(events, "drafted")[0]["bytes"][way]
-    return total / _gained(runs)
+    firsts = [(kinds(events, "drafted")[0], last) for events, last in _ends(runs)]
+    return sum(last["bytes"][way] - first["bytes"][way] for first, last in firsts) / _gained(runs)
 
 
 if __name__ == "__main__":

@@ -1,12 +1,10 @@
 """For tests: drafters in a browser, told what to do, and what they should do."""
 
-from contextlib import contextmanager
 from functools import cache
 from multiprocessing import get_context
 
 from demo.device.endpoint import Device
 from demo.device.weights import pack
-from moa_core.drafters.base import Drafter
 from tests.device.twins import Page, loud, replay
 from tests.models import tiny_target
 
@@ -58,22 +56,24 @@ RUN = """([name, { link, limit = 90_000, ...run }, plan]) => new Promise((done) 
 
 
 @cache
-def drafter_for(name: str) -> Drafter:
+def drafter_for(name):
     return loud(name, TARGET)
 
 
-def run(page, name="moa-n1", plan=(), count=120, **settings):
+def asked(settings):
+    return {"prompt": PROMPT, "count": 120, "patience": 20_000, **settings}
+
+
+def run(page, name="moa-n1", plan=(), **settings):
     """The events of a run in which the link is treated as planned."""
-    settings = {"prompt": PROMPT, "count": count, "patience": 20_000, **settings}
-    events = page.evaluate(RUN, [name, settings, list(plan)])
+    events = page.evaluate(RUN, [name, asked(settings), list(plan)])
     assert events[-1]["type"] == "finished", events[-1]
     return events
 
 
-def begin(page, count, **settings):
+def begin(page, **settings):
     """A run that goes on by itself, as `over`, once it has had a few answers."""
-    settings = {"prompt": PROMPT, "count": count, "patience": 20_000, **settings}
-    page.evaluate(f"args => {{ window.over = ({RUN})(args); }}", ["moa-n1", settings, []])
+    page.evaluate(f"args => {{ window.over = ({RUN})(args); }}", ["moa-n1", asked(settings), []])
     hear(page, "verified", 3)
 
 
@@ -121,7 +121,6 @@ class Mortal:
     def __init__(self):
         self._context, self._port = get_context("forkserver"), 0
         self._context.set_forkserver_preload(["tests.device.twins"])
-        self.start()
 
     def start(self):
         here, there = self._context.Pipe()
@@ -134,18 +133,15 @@ class Mortal:
         self._process.kill()
         self._process.join()
 
+    def __enter__(self):
+        self.start()
+        return self
+
+    def __exit__(self, *_):
+        self.kill()
+
 
 def _live(port, pipe):
     page = Page(Device(lambda: TARGET, drafter_for), port)
     pipe.send(page.port)
     page.last()
-
-
-@contextmanager
-def mortal():
-    """A server that may die, until the test ends."""
-    server = Mortal()
-    try:
-        yield server
-    finally:
-        server.kill()

@@ -2,6 +2,7 @@
 
 import json
 from collections import Counter
+from contextlib import closing
 from dataclasses import asdict
 from functools import cache
 from random import Random
@@ -21,12 +22,12 @@ from moa_core.text import TokenText, prompt_ids
 from tests.device.driver import (
     PROMPT,
     TARGET,
+    Mortal,
     begin,
     check_trees,
     drafter_for,
     hear,
     kinds,
-    mortal,
     run,
     told,
 )
@@ -130,7 +131,7 @@ def test_sixty_cuts_lose_and_double_no_token(blank, context):
     draw, own, seen = Random(0), plain_greedy(TARGET, PROMPT, 230), Counter()
     acts = ["cut", "drop", "offline", "kill"] * 15
     draw.shuffle(acts)
-    with mortal() as server:
+    with Mortal() as server:
         page = blank(server)
         ways = {
             "cut": (lambda: page.evaluate(DO, "cut"), lambda: page.evaluate(DO, "mend")),
@@ -139,7 +140,7 @@ def test_sixty_cuts_lose_and_double_no_token(blank, context):
             "kill": (server.kill, server.start),
         }
         while acts:
-            begin(page, 230, link={"delay": 20, "up": 0, "down": 0}, limit=600_000)
+            begin(page, count=230, link={"delay": 20, "up": 0, "down": 0}, limit=600_000)
             there = True
             while acts and there:  # the text has not ended
                 before = told(page, "link down")
@@ -162,20 +163,17 @@ def test_a_new_server_reads_the_text_anew(blank):
     """Ours ends within a run, and another one takes its port."""
     first = Page(Device(lambda: TARGET, drafter_for))
     page = blank(first)
-    begin(page, 150)
+    begin(page, count=150)
     first.close()
-    second = Page(Device(lambda: TARGET, drafter_for), first.port)
-    try:
+    with closing(Page(Device(lambda: TARGET, drafter_for), first.port)):
         events = page.evaluate("over")
-    finally:
-        second.close()
     assert events[-1]["ids"] == plain_greedy(TARGET, PROMPT, 150)
     assert kinds(events, "link back")
 
 
 def test_offline_by_the_browser(served, blank, context):
     page = blank(served)
-    begin(page, 200)
+    begin(page, count=200)
     context.set_offline(True)
     page.wait_for_function("heard.some(({ type }) => type === 'offline token')")
     context.set_offline(False)
@@ -185,13 +183,12 @@ def test_offline_by_the_browser(served, blank, context):
 @pytest.mark.parametrize("name", ["moa-n3", "eagle2"])
 def test_cut_for_good_it_writes_to_the_end_alone(name, served, blank):
     plan = [{"after": "verified", "times": 3, "act": "cut"}]
-    last = run(blank(served), name, plan, 100, patience=0)[-1]
+    last = run(blank(served), name, plan, count=100, patience=0)[-1]
     assert last["reason"] == "offline"
     assert last["ids"] == plain_greedy(TARGET, PROMPT, len(last["ids"]))
-    text, room = PROMPT + last["ids"], 100 - len(last["ids"])
-    drafter = drafter_for(name)
-    file = pack(TARGET, drafter)
-    assert last["alone"] == alone(TARGET, drafter, file, text, room)
+    file, text = pack(TARGET, drafter_for(name)), PROMPT + last["ids"]
+    wanted = alone(TARGET, drafter_for(name), file, text, 100 - len(last["ids"]))
+    assert last["alone"] == wanted
 
 
 def test_text_written_alone_is_told_to_be_confirmed_or_changed(served, blank):

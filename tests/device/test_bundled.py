@@ -55,7 +55,7 @@ def test_answers_alone_are_as_often_right_as_pythons(name, target, drafters, ser
     items = task_items(target, TASKS)
     plan = [{"after": "drafted", "times": 1, "act": "cut"}]
     for item in items:
-        last = run(page, name, plan, MOST, prompt=item.ids, patience=0, link=SLOW)[-1]
+        last = run(page, name, plan, count=MOST, prompt=item.ids, patience=0, link=SLOW)[-1]
         assert last["reason"] == "offline" and len(last["ids"]) == 1
         python = last["ids"] + alone(target, drafters(name), item.ids, MOST)
         browser = last["ids"] + last["alone"]

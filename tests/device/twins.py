@@ -1,30 +1,21 @@
 """For tests: what the browser drafts with, in Python, and what it should draft."""
 
-from __future__ import annotations
-
 import base64
 import copy
 import json
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from threading import Thread
 from time import sleep
-from typing import Any
 
 import msgspec
 import numpy as np
 import torch
 import uvicorn
 from starlette.applications import Starlette
-from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
-from torch import Tensor
 
-from demo.device.endpoint import Device
-from moa_core.decoding.tree import TreeSettings
 from moa_core.decoding.verify import Sampling, choose, walk
-from moa_core.drafters.base import Drafter
 from moa_core.drafters.eagle import EagleDrafter, EagleNet
 from moa_core.drafters.moa import MoADrafter, MoANet
 from moa_core.link.wire import pack as pack_half
@@ -35,7 +26,7 @@ BLANK = "<!doctype html><title>A drafter in the browser</title><link rel=icon hr
 
 
 @torch.no_grad()
-def loud(method: str, target: Target) -> Drafter:
+def loud(method, target):
     """An untrained drafter that is right now and then, though all its parts have much to say."""
     drafter = useful(method, target)
     torch.manual_seed(1)
@@ -52,14 +43,14 @@ def loud(method: str, target: Target) -> Drafter:
     return drafter
 
 
-def read(file: bytes) -> tuple[dict[str, Any], dict[str, Tensor]]:
+def read(file):
     """Header and tensors of a drafter's file, in float32."""
     size = int.from_bytes(file[:4], "little")
     header, body = json.loads(file[4 : 4 + size]), file[4 + size :]
     return header, {name: _tensor(body, place) for name, place in header["tensors"].items()}
 
 
-def _tensor(body: bytes, place: dict[str, Any]) -> Tensor:
+def _tensor(body, place):
     shape, count = place["shape"], int(np.prod(place["shape"]))
     if "scales" not in place:
         return torch.tensor(np.frombuffer(body, np.float32, count, place["data"])).view(shape)
@@ -68,7 +59,7 @@ def _tensor(body: bytes, place: dict[str, Any]) -> Tensor:
     return torch.from_numpy(whole * scales[:, None])
 
 
-def twins(target: Target, drafter: Drafter, file: bytes) -> tuple[Target, Drafter]:
+def twins(target, drafter, file):
     """Target and drafter with the weights of a file, where it has them."""
     header, tensors = read(file)
     model = copy.deepcopy(target.model)
@@ -85,13 +76,13 @@ def twins(target: Target, drafter: Drafter, file: bytes) -> tuple[Target, Drafte
             elif name == "head":
                 model.get_output_embeddings().weight.copy_(tensor)
     twin = Target(model, target.tokenizer, target.name)
-    net: MoANet | EagleNet
     if isinstance(drafter, MoADrafter):
-        net, prefixes = MoANet(drafter.net.config), {"sa": "self", "ca": "cross"}
-        named = {key: f"{word}_attention" for key, word in prefixes.items()}
+        net = MoANet(drafter.net.config)
+        made = MoADrafter(net, twin, drafter.tli, drafter.name)
     else:
         net = EagleNet(drafter.net.config, target.config.hidden_size)
-        named = {"eagle": "layers.0", "fc": "fc"}
+        made = EagleDrafter(net, twin, drafter.name)
+    named = {"sa": "self_attention", "ca": "cross_attention", "eagle": "layers.0", "fc": "fc"}
     state = dict(drafter.net.state_dict())
     for name, tensor in tensors.items():
         first, _, rest = name.partition(".")
@@ -99,15 +90,11 @@ def twins(target: Target, drafter: Drafter, file: bytes) -> tuple[Target, Drafte
             state[f"{named[first]}.{rest}"] = tensor
     net.load_state_dict(state)
     net.eval().requires_grad_(False)
-    if isinstance(net, MoANet):
-        return twin, MoADrafter(net, twin, drafter.tli, drafter.name)
-    return twin, EagleDrafter(net, twin, drafter.name)
+    return twin, made
 
 
 @torch.inference_mode()
-def replay(
-    target: Target, drafter: Drafter, file: bytes, prompt: list[int], tree: TreeSettings, count: int
-) -> list[dict[str, Any]]:
+def replay(target, drafter, file, prompt, tree, count):
     """A greedy run whose trees are drafted with a file's weights: of each cycle the ids learnt, the
     server half (MessagePack in base64), the root and the tree."""
     twin, own = twins(target, drafter, file)
@@ -121,16 +108,12 @@ def replay(
         own.observe(learnt.ids, half)
         drafted = own.propose(token, tree)
         packed = base64.b64encode(msgspec.msgpack.encode(pack_half(half, "f32"))).decode()
-        cycles.append(
-            {
-                "ids": learnt.ids,
-                "half": packed,
-                "token": token,
-                "tokens": drafted.tokens,
-                "parents": drafted.parents,
-                "logProbs": drafted.log_probs,
-            }
-        )
+        found = {
+            "tokens": drafted.tokens,
+            "parents": drafted.parents,
+            "logProbs": drafted.log_probs,
+        }
+        cycles.append({"ids": learnt.ids, "half": packed, "token": token, **found})
         choices = choose(target.verify(drafted), drafted, 0, Sampling())
         path, token = walk(drafted, choices.tokens)
         learnt = target.keep(path)
@@ -139,7 +122,7 @@ def replay(
 
 
 @torch.inference_mode()
-def alone(target: Target, drafter: Drafter, file: bytes, text: list[int], count: int) -> list[int]:
+def alone(target, drafter, file, text, count):
     """What a drafter with a file's weights writes by itself after the last token of a text."""
     twin, own = twins(target, drafter, file)
     target, capacity = target.fork(), len(text) + count + 8
@@ -147,32 +130,27 @@ def alone(target: Target, drafter: Drafter, file: bytes, text: list[int], count:
     own.open(twin, capacity)
     _, learnt = target.prefill(text[:-1], capacity)
     own.observe(learnt.ids, drafter.server_half(learnt))
-    steps = own.alone(text[-1])  # type: ignore[attr-defined]
+    steps = own.alone(text[-1])
     written = [int(next(steps).argmax())]
     while len(written) < count:
         written.append(int(steps.send(written[-1]).argmax()))
     return written
 
 
-def app(device: Device) -> Starlette:
-    """A blank page, what its drafters need, and /drop, which cuts everybody off."""
-
-    async def drop(request: Request) -> Response:
-        for visitor in list(device._server.sessions.values()):
-            visitor.abort()
-        return Response()
-
-    routes = [Route("/", lambda request: HTMLResponse(BLANK)), Route("/drop", drop)]
-    return Starlette(routes=[*routes, device.mount()])
-
-
 class Page:
-    """That app in a thread, until it is closed."""
+    """A blank page, what its drafters need, and /drop, which cuts everybody off: an app in a thread
+    until it is closed."""
 
-    def __init__(self, device: Device, port: int = 0) -> None:
+    def __init__(self, device, port=0):
+        async def drop(request):
+            for visitor in list(device._server.sessions.values()):
+                visitor.abort()
+            return Response()
+
+        routes = [Route("/", lambda request: HTMLResponse(BLANK)), Route("/drop", drop)]
         config = uvicorn.Config(
-            app(device), "127.0.0.1", port, log_level="critical", lifespan="off",
-            timeout_graceful_shutdown=1,
+            Starlette(routes=[*routes, device.mount()]), "127.0.0.1", port, log_level="critical",
+            lifespan="off", timeout_graceful_shutdown=1,
         )  # fmt: skip
         self.device, self._server = device, uvicorn.Server(config)
         self._thread = Thread(target=self._server.run, name="page")
@@ -180,24 +158,21 @@ class Page:
         while not self._server.started:
             assert self._thread.is_alive()
             sleep(0.01)
-        self.port: int = self._server.servers[0].sockets[0].getsockname()[1]
+        self.port = self._server.servers[0].sockets[0].getsockname()[1]
         self.url = f"http://127.0.0.1:{self.port}"
 
-    def close(self) -> None:
+    def close(self):
         """The app ends, and forgets all sessions."""
         self._server.should_exit = True
         self._thread.join(20)
 
-    def last(self) -> None:
+    def last(self):
         """Wait for its end."""
         self._thread.join()
 
 
 @contextmanager
-def serving(device: Device) -> Iterator[Page]:
+def serving(device):
     """A page while it is needed."""
-    page = Page(device)
-    try:
+    with closing(Page(device)) as page:
         yield page
-    finally:
-        page.close()
