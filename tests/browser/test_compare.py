@@ -86,7 +86,7 @@ def check_race(page):
 
 
 def test_stop_keeps_what_is_finished(page):
-    settings(page, "compare-", tokens=250, repeats=5)
+    settings(page, "compare-", tokens=250, repeats=5, temperature=0.8)
     page.click("#compare-run")
     page.wait_for_function(FAR)
     assert float(page.get_attribute("#compare-status progress", "value")) > 0
@@ -95,3 +95,4 @@ def test_stop_keeps_what_is_finished(page):
     count = int(re.match(r"Stopped: (\d+) of 15 runs", status(page, "compare-"))[1])
     assert 2 <= count < 15 and sum(int(row["Runs"]) for row in table(page)) == count
     assert page.locator("#compare-status progress").is_hidden()
+    assert "Same text as plain sampling?" in table(page)[0]

@@ -126,6 +126,11 @@ def test_the_whole_of_it_is_on_one_screen(page):
     charts = ("#chart-acceptance", "#chart-latency", "#view .headline")
     assert page.evaluate(INSIDE, [*places, *charts]) == [] and charts_are_named(page)
     assert page.evaluate("window.shifted") < 0.1 and page.evaluate("window.scrollY") == 0
+    page.set_viewport_size({"width": 390, "height": 844})
+    page.evaluate("window.shifted = 0")
+    run(page)
+    page.wait_for_selector("#chart-latency .main-svg")
+    assert page.evaluate("window.shifted") < 0.1 and page.evaluate("window.scrollY") == 0
     for _ in every_look(page):
         marks = (f"{TEXT} .{kind} .mark" for kind in ("accepted", "rejected", "bonus", "first"))
         assert can_be_read(
