@@ -35,9 +35,8 @@ def installed(monkeypatch):
 def test_without_its_extra_a_sentence_says_what_to_install(monkeypatch, capsys):
     monkeypatch.setitem(sys.modules, "gradio", None)
     assert main(["demo"]) == 2
-    assert (
-        capsys.readouterr().err == "error: this needs gradio: pip install 'moa-speculative[demo]'\n"
-    )
+    said = "error: this needs gradio: pip install 'moa-speculative[demo]'\n"
+    assert capsys.readouterr().err == said
     extra = " ".join(PROJECT["optional-dependencies"]["demo"])
     assert all(name in extra for name, wanted in EXTRAS.items() if "demo" in wanted)
     assert PROJECT["name"] == "moa-speculative"

@@ -22,9 +22,8 @@ def trace_of(gained, pace=0.1, drafted=4, ids=None):
     events, place = [Prefilled((1, 2), ids[0], 0.5, 0.05)], 1
     for cycle, count in enumerate(gained):
         tokens = (ids[place - 1], *range(100, 100 + drafted))
-        tree = DraftTree(
-            tokens, (-1, *[0] * drafted), (0, *[1] * drafted), (0.0, *[-1.0] * drafted)
-        )
+        columns = ([-1, *[0] * drafted], [0, *[1] * drafted], [0.0, *[-1.0] * drafted])
+        tree = DraftTree(tokens, *map(tuple, columns))
         path, emitted = tuple(range(1, count)), tuple(ids[place : place + count])
         choices, probs = (emitted[-1],) * len(tree), (0.5,) * len(tree)
         spent = 0.7 * pace, 0.1 * pace
@@ -33,11 +32,8 @@ def trace_of(gained, pace=0.1, drafted=4, ids=None):
         place += count
     spent = pace * len(gained)
     seconds = {"prefill": 0.05, "draft": 0.2 * spent, "verify": 0.7 * spent, "other": 0.1 * spent}
-    about = {
-        "target": "fake",
-        "settings": {"tree": asdict(TREE)},
-        "machine": {"device": "cpu", "dtype": "float32", "threads": 1, "torch": "2"},
-    }
+    machine = {"device": "cpu", "dtype": "float32", "threads": 1, "torch": "2"}
+    about = {"target": "fake", "settings": {"tree": asdict(TREE)}, "machine": machine}
     return Trace(about, [*events, Finished("length", seconds)])
 
 
@@ -62,19 +58,10 @@ def usual_comparison(tokenizer=None):
 def row_of(method, tau=(2.0,) * 3, rate=(100.0,) * 3, runs=3, plain=None):
     """A row: tau and rate as (middle, low, high), None for unmeasured."""
     return Row(
-        method=method,
-        runs=runs,
-        tau=tau and Spread(*tau),
-        rate=rate and Spread(*rate),
+        method, runs, tau=tau and Spread(*tau), rate=rate and Spread(*rate),
         decoding=rate and Spread(*(1.25 * value for value in rate)),
-        tokens=61,
-        calls=31,
-        drafted=120,
-        accepted=30,
-        same=True,
-        differs=None,
-        gap=None,
+        tokens=61, calls=31, drafted=120, accepted=30, same=True, differs=None, gap=None,
         speedup=rate[0] / plain if rate and plain else None,
         tree=None if method == "vanilla" else TREE,
         seconds={"prefill": 0.05, "draft": 0.2, "verify": 0.3, "other": 0.1},
-    )
+    )  # fmt: skip
