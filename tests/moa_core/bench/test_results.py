@@ -1,15 +1,30 @@
-"""Figures from made-up runs, recomputed by hand; recordings; and what the paper claims."""
+"""Methods and what is counted; figures recomputed by hand; recordings; what the paper claims."""
 
 import json
+import sys
 from typing import Any
 
+import numpy as np
 import pytest
+import torch
 
+from moa_core.bench.llama_cpp import interleaved
+from moa_core.bench.methods import HuggingFace, Method, load_methods, written
 from moa_core.bench.paper import PATH, claim, papers_ratios, published
 from moa_core.bench.records import Recording, head, read, recorded, write
 from moa_core.bench.results import figures, spread, table, tau
+from moa_core.bench.run import Decoding
+from moa_core.decoding.decode import Settings
+from moa_core.decoding.tree import TreeSettings
+from moa_core.decoding.verify import Sampling
+from moa_core.drafters.independent import as_model
 from moa_core.errors import UserError
+from moa_core.loading.drafter_files import save_drafter
+from moa_core.loading.load import load_target
+from moa_core.model.target import Target
+from moa_core.train.drafters import fresh
 from tests.moa_core.bench.made_up import ABOUT, made_up_runs, ours
+from tests.models import plain_greedy, speaking_target
 
 
 @pytest.fixture(scope="module")
@@ -17,31 +32,31 @@ def found() -> dict[str, dict[str, Any]]:
     return figures(made_up_runs(), ABOUT, greedy=True)
 
 
+BY_HAND = {
+    "tau": 11 / 5,  # two prompts, gained 3 + 2 and 1 + 4 + 1, twice
+    "tau_spread": [2, 2.5],  # over prompts: the one twice, or the other
+    # New tokens but the first over draft, verify and other: (5 + 6) / (1.1, then 2.2 seconds).
+    "decode_tokens_per_second_spread": [5, 10],
+    "decode_tokens_per_second": 7.5,
+    # All new tokens over all of it, 0.2 seconds of prefill included.
+    "tokens_per_second_spread": [13 / 2.4, 13 / 1.3],
+    "tokens_per_second": (13 / 2.4 + 13 / 1.3) / 2,
+    "speedup": (1 + 2.4 / 1.3) / 2,  # plain decoding: 13 / 2.4
+    "acceptance_by_position": [3 / 5, 2 / 5, 1 / 5],  # drafts accepted: 2, 1, 0, 3, 0
+    "seconds": {"prefill": 0.2, "draft": 0.45, "verify": 0.9, "other": 0.3},
+    "prompts": 2,
+    "new_tokens": 13,
+    "target_calls": 7,
+    "repeats_8gram": 1 / 10,
+    "trainable_parameters": 10,
+}
+
+
 def test_figures_by_hand(found):
     moa = found["moa"]
-    # Two prompts, gained 3 + 2 and 1 + 4 + 1, twice.
-    assert moa["tau"] == pytest.approx(11 / 5)
-    # New tokens but the first over draft, verify and other: (5 + 6) / (1.1, then 2.2 seconds).
-    assert moa["decode_tokens_per_second_spread"] == pytest.approx([5, 10])
-    assert moa["decode_tokens_per_second"] == pytest.approx(7.5)
-    # All new tokens over all of it, 0.2 seconds of prefill included.
-    assert moa["tokens_per_second_spread"] == pytest.approx([13 / 2.4, 13 / 1.3])
-    assert moa["tokens_per_second"] == pytest.approx((13 / 2.4 + 13 / 1.3) / 2)
-    assert moa["speedup"] == pytest.approx(moa["tokens_per_second"] / (13 / 2.4))
-    # Drafts accepted: 2, 1, 0, 3, 0.
-    assert moa["acceptance_by_position"] == pytest.approx([3 / 5, 2 / 5, 1 / 5])
-    assert (moa["prompts"], moa["new_tokens"], moa["target_calls"]) == (2, 13, 7)
-    assert moa["seconds"] == pytest.approx(
-        {"prefill": 0.2, "draft": 0.45, "verify": 0.9, "other": 0.3}
-    )
-    assert moa["repeats_8gram"] == pytest.approx(1 / 10)
+    for name, figure in BY_HAND.items():
+        assert moa[name] == pytest.approx(figure), name
     assert moa["kinds"]["a"]["tau"] == 2.5 and moa["kinds"]["b"]["tau"] == 2
-    assert moa["trainable_parameters"] == 10
-
-
-def test_the_spread_of_tau_is_over_prompts(found):
-    moa = found["moa"]
-    assert moa["tau_spread"] == pytest.approx([2, 2.5])  # the one prompt twice, or the other
     assert moa["kinds"]["a"]["tau_spread"] == pytest.approx([2.5, 2.5])
     low, high = spread([(0, 1)] * 50 + [(1, 1)] * 50)
     assert 0.38 < low < 0.43 and 0.57 < high < 0.62, "binomial, n = 100, p = 0.5: 0.4 to 0.6"
@@ -75,9 +90,6 @@ def test_a_text_that_ends_at_once_has_no_tau():
     assert "moa" in table({"moa": {**found, "tree": None}})
 
 
-# ---- recordings ----
-
-
 def test_a_recording_comes_back_as_written_and_a_damaged_one_is_refused(tmp_path):
     given = ["bench", "--link", "4g", "--out", str(tmp_path / "a.json")]
     facts = head("link", given, commit="abc", machine={"device": "cpu"}, settings={"tree": [5, 4]})
@@ -92,9 +104,6 @@ def test_a_recording_comes_back_as_written_and_a_damaged_one_is_refused(tmp_path
     for one in (path, tmp_path / "nowhere" / "a.json"):
         with pytest.raises(UserError, match=r"a\.json"):
             read(one)
-
-
-# ---- the paper ----
 
 
 def test_means_and_ratios_leave_the_flagged_cells_out():
@@ -134,3 +143,93 @@ def test_the_claim_is_computed_from_the_file():
     assert "(each with its own tree)" in claim(Recording("", {"methods": methods}))
     del methods["eagle2"]
     assert "nothing to compare" in claim(Recording("", {"methods": methods}))
+
+
+IDS = [[5, 9, 33, 5, 9], [7, 8, 12]]
+TREE = TreeSettings(3, 2, 6)
+
+
+@pytest.fixture(scope="module")
+def target() -> Target:
+    return speaking_target()
+
+
+def peers(target: Target) -> dict[str, Method]:
+    small = fresh("independent", target, seed=0)
+    options = {
+        "hf-generate": {}, "hf-lookup": {"prompt_lookup_num_tokens": 10},
+        "hf-assisted": {"assistant_model": as_model(small)},
+    }  # fmt: skip
+    return {name: HuggingFace(name, target, small, more) for name, more in options.items()}
+
+
+def test_all_methods_write_the_targets_own_text(target, bundle):
+    twin = target.fork()
+    methods = load_methods(["vanilla", "eagle", "ngram", "moa-n1"], target) | peers(target)
+    for ids, ends in zip(IDS, (True, False), strict=True):
+        stop = (plain_greedy(target, ids, 8)[7],) if ends else ()  # an end within reach
+        twin.eos_ids = stop
+        expected = written(plain_greedy(twin, ids, 20), len(ids))
+        for name, method in methods.items():
+            record = method.run(ids, Settings(20, TREE, eos_ids=stop))
+            assert {key: record[key] for key in expected} == expected, name
+
+
+def test_a_peers_acceptance_length_is_counted_from_outside(target):
+    settings = Settings(20, TREE)
+    plain = peers(target)["hf-generate"].run(IDS[0], settings)
+    assert plain["target_calls"] == 20 and tau([plain]) == 1
+    assert plain["gained_after_prefill"] == 19
+    assert plain["seconds"]["prefill"] > 0 and plain["seconds"]["decode"] > 0
+    # A perfect assistant, the target itself: its first forward verifies drafts already.
+    itself = HuggingFace("itself", target, None, {"assistant_model": speaking_target().model})
+    made = itself.run(IDS[0], settings)
+    assert made["output"] == plain["output"]
+    assert made["target_calls"] < 20 and made["gained_after_prefill"] < 19
+    assert not target.model._forward_hooks and not target.model._forward_pre_hooks
+
+
+def test_sampled_texts_are_alike_for_all_methods_and_new_each_repeat(target, bundle):
+    methods, texts = load_methods(["vanilla", "eagle2", "moa-n0"], target), set()
+    for repeat in range(3):
+        settings = Decoding(20, temperature=1.0).settings(TREE, repeat, 1)
+        outputs = {method.run(IDS[0], settings)["output"] for method in methods.values()}
+        assert len(outputs) == 1
+        texts |= outputs
+    assert len(texts) == 3
+
+
+def test_a_context_that_is_too_short_ends_every_text(target, tmp_path, monkeypatch):
+    small = fresh("independent", target, seed=0)
+    save_drafter(tmp_path / "independent", small, target, {}, torch.float32)
+    monkeypatch.setenv("MOA_MODELS", str(tmp_path))
+    methods = load_methods(["vanilla", "independent", "hf-assisted", "hf-lookup"], target)
+    theirs, ours = methods["hf-assisted"].about(), methods["independent"].about()
+    assert theirs == {**ours, "draft_precision": None} and ours["draft_precision"] == "int8"
+    assert methods["hf-assisted"].weights() == methods["independent"].weights() > 0
+    long = [5, 9, 33] * 80
+    settings = Decoding(100, temperature=0.8).settings(TREE, 0, 1)
+    for method in methods.values():
+        assert method.run(long, settings)["new_tokens"] == target.context - len(long)
+
+
+def test_halves_of_a_head_become_neighbours():
+    rows = np.repeat(np.arange(8, dtype=np.float32)[:, None], 3, 1)  # two heads of four rows
+    assert interleaved(rows, 2)[:, 0].tolist() == [0, 2, 1, 3, 4, 6, 5, 7]
+
+
+def test_it_says_what_to_install(target, monkeypatch):
+    monkeypatch.setitem(sys.modules, "xllamacpp", None)
+    with pytest.raises(UserError, match="pip install xllamacpp gguf"):
+        load_methods(["llama-cpp"], target)
+
+
+def test_it_writes_what_plain_decoding_writes():
+    pytest.importorskip("xllamacpp", reason="needs xllamacpp")
+    pytest.importorskip("gguf", reason="needs gguf")
+    target = load_target()
+    methods = load_methods(["vanilla", "llama-cpp"], target)
+    ours, theirs = (method.run(IDS[0], Settings(40, eos_ids=())) for method in methods.values())
+    assert ours["output"] == theirs["output"] and theirs["target_calls"] == 40
+    with pytest.raises(UserError, match="temperature 0"):
+        methods["llama-cpp"].run(IDS[0], Settings(4, sampling=Sampling(1.0)))
