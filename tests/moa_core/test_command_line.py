@@ -7,20 +7,16 @@ import subprocess
 import sys
 from io import StringIO
 from pathlib import Path
-from types import SimpleNamespace
 from unittest.mock import Mock
 
 import pytest
-import torch
 
-from moa_core import runtime
 from moa_core.__main__ import main
 from moa_core.decoding.trace import Drafted, Trace
 from moa_core.decoding.tree import AUTO, TreeSettings
-from moa_core.errors import UserError
 from moa_core.loading.load import load_target
 from moa_core.text import prompt_ids
-from tests.models import plain_greedy, tiny_target
+from tests.models import plain_greedy
 
 ROOT = Path(__file__).parents[2]
 KEYS = {"output_ids", "text", "accepted_lengths", "target_calls", "tau", "seconds", "reason"}
@@ -213,50 +209,3 @@ def test_help_of_every_command_imports_nothing_heavy():
         [sys.executable, "-c", HELP, *commands], cwd=ROOT, capture_output=True, text=True
     )
     assert done.stdout.strip() == "[]", done.stderr
-
-
-@pytest.fixture
-def threads(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
-    """A processor of eight threads, and the seconds of a step by number of threads."""
-    now = SimpleNamespace(number=8, tried=[], costs={1: 3.0, 2: 2.0, 4: 1.95, 6: 0.5, 8: 4.0})
-
-    def take(number: int) -> None:
-        now.number = number
-        now.tried.append(number)
-
-    monkeypatch.setattr(torch, "get_num_threads", lambda: now.number)
-    monkeypatch.setattr(torch, "set_num_threads", take)
-    monkeypatch.setattr(runtime, "_seconds", lambda target: now.costs[now.number])
-    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
-    return now
-
-
-def test_the_quickest_number_wins_unless_a_smaller_one_is_nearly_as_quick(threads):
-    target = tiny_target()
-    assert runtime.quickest(target) == 2 and threads.number == 8  # it only tells
-    threads.costs[4] = 1.0
-    assert runtime.settle(target) == threads.number == 4
-    threads.number = 6  # a number between two powers is tried too
-    assert runtime.settle(target) == 6
-
-
-def test_what_was_asked_for_wins_and_large_models_are_not_measured(threads, monkeypatch):
-    target = tiny_target()
-    monkeypatch.setattr(runtime, "LARGE", 10)
-    assert runtime.settle(target) == 8 and set(threads.tried) <= {8}
-    assert runtime.settle(target, 3) == 3
-    monkeypatch.setenv("OMP_NUM_THREADS", "3")
-    threads.tried.clear()
-    assert runtime.settle(target) == 3 and not threads.tried
-    runtime.check_threads(None)
-    for absurd in (10**60, 2**31, 0, -1):
-        with pytest.raises(UserError, match="a whole number from 1 to 1024"):
-            runtime.check_threads(absurd)
-
-
-def test_a_real_measurement_leaves_the_target_as_it_was(monkeypatch):
-    target, tried = tiny_target(), []
-    monkeypatch.setattr(torch, "get_num_threads", lambda: 2)
-    monkeypatch.setattr(torch, "set_num_threads", tried.append)
-    assert runtime.quickest(target) in (1, 2) and tried == [1, 2, 2]
-    assert target._cache is None  # it decoded in a fork

@@ -1,8 +1,6 @@
 """`bench`: the command; suites; runs in turn, resumable; settings that stay; the best tree."""
 
 import json
-from collections import Counter
-from pathlib import Path
 
 import pytest
 import torch
@@ -20,17 +18,13 @@ from moa_core.bench.run import (
     run_all,
     tree_speeds,
 )
-from moa_core.bench.suites import QUESTIONS, Prompt, load_suite, suite_ids
+from moa_core.bench.suites import Prompt
 from moa_core.decoding.decode import Settings
 from moa_core.decoding.tree import AUTO, TreeSettings
 from moa_core.errors import UserError
 from moa_core.model.target import Target
-from moa_core.text import chat_ids, prompt_ids
-from moa_core.train.bundle import prompts
-from moa_core.train.corpus import Document
-from moa_core.train.tokenizer import encode
 from tests.moa_core.bench.made_up import ours
-from tests.models import speaking_target, tiny_target, tiny_tokenizer
+from tests.models import speaking_target
 
 
 def test_a_whole_benchmark(bundle, tmp_path, capsys):
@@ -180,85 +174,3 @@ def test_the_fastest_tree_is_chosen(target, tmp_path):
     assert len(log) == count
     runs = [ours("m@1", at, 1, "a", [5, 5], pace) for at, pace in enumerate((1.0, 4.0, 2.0))]
     assert tree_speeds(runs) == {"m@1": pytest.approx(5)}, "the median of the passes"
-
-
-KINDS = ("story", "words", "reading", "sum", "task")
-
-
-def suite(tmp_path: Path, *rows: object) -> str:
-    path = tmp_path / "mine.jsonl"
-    lines = [row if isinstance(row, str) else json.dumps(row) for row in rows]
-    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
-    return str(path)
-
-
-def test_the_bundled_suites_share_no_prompt_and_the_question_sets_load():
-    both = load_suite("bundled") + load_suite("tuning")
-    assert Counter(prompt.kind for prompt in both) == dict.fromkeys(KINDS, 44)
-    assert len({json.dumps(prompt.messages) for prompt in both}) == len(both)
-    for name in QUESTIONS:
-        found = load_suite(name)
-        assert len(found) >= 79 and all(len(prompt.messages) == 1 for prompt in found)
-        assert len({prompt.kind for prompt in found}) == (8 if name == "mt_bench" else 1)
-
-
-def test_a_persons_own_file(tmp_path):
-    chat = list(prompts.chat("Hi", "Hello.", "Go on"))
-    rows = ({"kind": "a", "prompt": "One"}, "", {"kind": "b", "messages": chat}, {"prompt": "Two"})
-    found = load_suite(suite(tmp_path, *rows))
-    assert [(each.number, each.kind) for each in found] == [(1, "a"), (3, "b"), (4, "mine")]
-    assert found[0].messages[0]["content"] == "One" and list(found[1].messages) == chat
-
-
-def test_a_limit_is_per_kind(tmp_path):
-    rows = [{"kind": kind, "prompt": f"{kind}{at}"} for at in range(3) for kind in "ab"]
-    found = load_suite(suite(tmp_path, *rows), 2)
-    assert [each.messages[0]["content"] for each in found] == ["a0", "b0", "a1", "b1"]
-
-
-NO_PROMPT = (
-    {"kind": "a"}, {"kind": "a", "prompt": " "}, {"kind": "a", "prompt": 3},
-    {"messages": [{"role": "assistant", "content": "x"}]}, {"messages": [{"role": "user"}]},
-    {"messages": [{"role": "bot", "content": "x"}, {"role": "user", "content": "y"}]},
-)  # fmt: skip
-BAD = [
-    ("{", "is not JSON"), ("[" * 100_000, "nested too deeply"), ("[1]", "is not a JSON object"),
-    *((row, "neither a prompt") for row in NO_PROMPT),
-    ({"kind": 3, "prompt": "x"}, "kind that is no text"),
-]  # fmt: skip
-
-
-@pytest.mark.parametrize(("row", "words"), BAD)
-def test_a_bad_line_is_named(tmp_path, row, words):
-    path = suite(tmp_path, {"kind": "a", "prompt": "fine"}, row)
-    with pytest.raises(UserError, match=f"^Line 2 of the suite.*{words}"):
-        load_suite(path)
-
-
-def test_no_file_and_no_prompts(tmp_path):
-    with pytest.raises(UserError, match="There is no suite 'nowhere'"):
-        load_suite("nowhere")
-    with pytest.raises(UserError, match="holds no prompts"):
-        load_suite(suite(tmp_path, ""))
-    (tmp_path / "latin.jsonl").write_bytes(b"\xe9\xff")
-    with pytest.raises(UserError, match=r"latin\.jsonl cannot be read"):
-        load_suite(str(tmp_path / "latin.jsonl"))
-
-
-def test_ids_are_those_the_models_are_trained_with():
-    tokenizer = tiny_tokenizer()
-    for prompt in load_suite("tuning"):
-        ids = chat_ids(tokenizer, prompt.messages)
-        reply = {"role": "assistant", "content": ""}
-        trained = encode(Document("x", (*prompt.messages, reply)), tokenizer).ids
-        assert trained[: len(ids)] == ids and len(trained) == len(ids) + 1  # the end of the turn
-        if len(prompt.messages) == 1:
-            assert ids == prompt_ids(tokenizer, prompt.messages[0]["content"])
-
-
-def test_a_prompt_that_does_not_fit_is_named(tmp_path):
-    found = load_suite(suite(tmp_path, {"prompt": "Hi"}, {"prompt": "a b c " * 200}))
-    with pytest.raises(UserError, match=r"^Line 2 of the suite: The prompt has"):
-        suite_ids(found, speaking_target())
-    with pytest.raises(UserError, match="no tokenizer"):
-        suite_ids(found, tiny_target())

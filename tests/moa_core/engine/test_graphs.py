@@ -2,35 +2,26 @@
 
 import copy
 import os
-import shutil
 import subprocess
 import sys
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 from torch import Tensor, nn
 
-from moa_core.bench.suites import load_suite, suite_ids
-from moa_core.decoding.decode import Settings, about
-from moa_core.decoding.trace import Trace
-from moa_core.decoding.tree import AUTO, DraftTree, Frontier, TreeSettings
+from moa_core.decoding.tree import DraftTree, Frontier
 from moa_core.drafters.base import Drafter
 from moa_core.engine import accelerate, accelerate_drafter, drafters
 from moa_core.engine import target as targets
 from moa_core.engine.graph import BLOCK, eight_bits
 from moa_core.engine.target import OnnxTarget
-from moa_core.errors import UserError
-from moa_core.loading.load import load_drafter, load_target
 from moa_core.model.cache import KVCache
 from moa_core.model.target import Target
-from moa_core.text import prompt_ids
 from moa_core.train.drafters import fresh
 from tests import models
-from tests.models import BUSH, plain_greedy, tiny_target, traced, useful, variant
+from tests.models import BUSH, tiny_target, traced, variant
 
 PROMPT = [(i * i + 3) % 60 for i in range(21)]
 CLOSE = {"atol": 2e-5, "rtol": 1e-4}
@@ -193,120 +184,6 @@ def test_eight_bits_hold_the_largest_number_of_each_block():
     assert back[:, BLOCK + 40 :].abs().max() == 0 and back.shape == (5, 2 * BLOCK)
     assert (back[:, : BLOCK + 40] - matrix).abs().max() <= matrix.abs().max() / 127 / 2 + 1e-6
     assert int(whole.min()) >= 1 and whole[2].max() == 128
-
-
-SHORT = [5, 9, 33, 7, 21, 40, 11]
-MARGIN = 0.05  # share of the accepted length that eight bits may cost
-
-
-def decoded(target: Target, drafter: Drafter, tree: TreeSettings, ids: list[int]) -> Trace:
-    return traced(target, drafter, ids, max_new_tokens=40, tree=tree, eos_ids=())
-
-
-@pytest.mark.parametrize(
-    ("method", "family", "int8"),
-    [
-        ("moa-n0", "llama", True), ("moa-n1", "llama", False), ("moa-n2", "qwen2", True),
-        ("moa-n2", "qwen3", False), ("eagle2", "mistral", True), ("eagle3", "llama", False),
-        ("independent", "llama", True),
-    ],
-)  # fmt: skip
-def test_the_same_text_and_acceptance_as_torch(method, family, int8):
-    """In eight bits drafts that nearly tie may change places."""
-    slow_target = tiny_target(family=family)
-    slow = useful(method, slow_target)
-    target, quick = accelerate(slow_target), accelerate_drafter(slow, slow_target, int8)
-    assert type(target) is OnnxTarget and type(quick) is not type(slow)
-    expected = plain_greedy(slow_target, SHORT, 40)
-    ours, theirs = Trace(), Trace()
-    for tree in (TreeSettings(), TreeSettings(6, 1, 6), TreeSettings(3, 5, 14)):
-        for trace, on, drafter in ((ours, target, quick), (theirs, slow_target, slow)):
-            found = decoded(on, drafter, tree, SHORT)
-            assert found.output_ids == expected
-            trace.events += found.events
-    margin = 2 * MARGIN if int8 else 0.02  # a tiny vocabulary has many near ties
-    assert ours.tau == pytest.approx(theirs.tau, rel=margin)
-
-
-@pytest.fixture(scope="module")
-def bundled() -> Target:
-    return load_target()
-
-
-@pytest.mark.parametrize("method", ["moa-n1", "eagle2", "independent"])
-def test_eight_bits_cost_the_bundles_drafters_little_acceptance(bundled, method):
-    prompts = suite_ids(load_suite("tuning"), bundled)
-    taus = []
-    for precision in ("int8", "float32"):
-        bundled.drafts = precision
-        drafter, trace = load_drafter(method, bundled), Trace()
-        assert drafter.precision == precision
-        for ids in prompts:
-            trace.events += decoded(bundled, drafter, drafter.tree, ids).events
-        taus.append(trace.tau)
-    bundled.drafts = "auto"
-    assert taus[0] == pytest.approx(taus[1], rel=MARGIN)
-
-
-@pytest.mark.parametrize("method", ["moa-n0", "moa-n2", "eagle2", "moa-auto"])
-def test_the_bundles_text_is_the_targets(bundled, method):
-    assert type(bundled) is OnnxTarget
-    tree = AUTO if method in ("moa-n0", "moa-auto") else TreeSettings(12, 3, 30)
-    drafter = load_drafter(method, bundled)
-    ids = prompt_ids(bundled.tokenizer, "Tell me a story about a dog and a red ball.")
-    plain = Target(bundled.model, bundled.tokenizer)
-    expected = decoded(plain, load_drafter("none", plain), tree, ids).output_ids
-    assert decoded(bundled, drafter, tree, ids).output_ids == expected
-    # To the last position, where a tree's rows need more slots than a text has positions.
-    full = decoded(bundled, drafter, tree, [7] * (bundled.context - 5))
-    assert full.reason == "context" and len(full.output_ids) == 5
-    assert about(bundled, drafter, Settings())["machine"]["draft_precision"] == "int8"
-
-
-def test_runs_at_once_share_sessions_and_nothing_else(bundled):
-    drafter, rng = load_drafter("moa-n1", bundled), torch.Generator().manual_seed(0)
-    prompts = [torch.randint(5, 4000, (n,), generator=rng).tolist() for n in (5, 30, 60, 90)]
-
-    def text(ids: list[int]) -> list[int]:
-        return decoded(bundled, drafter, TreeSettings(), ids).output_ids
-
-    alone = [text(ids) for ids in prompts]
-    with ThreadPoolExecutor(4) as pool:
-        assert list(pool.map(text, prompts)) == alone
-
-
-@pytest.fixture
-def folders(tmp_path: Path, bundle: Path) -> Path:
-    shutil.copytree(bundle, tmp_path / "mine")
-    return tmp_path / "mine"
-
-
-@pytest.mark.parametrize(
-    ("target", "drafter", "options", "wanted"),
-    [
-        (None, "moa-n1", {}, "int8"),
-        (None, "moa-n1", {"dtype": "float32"}, "float32"),
-        (None, "moa-n1", {"dtype": "float32", "drafts": "int8"}, "int8"),
-        (None, "moa-n1", {"drafts": "float32"}, "float32"),
-        (None, "moa-n1", {"dtype": "bfloat16"}, "bfloat16"),
-        (None, "MINE/moa-n1", {}, "float32"),
-        (None, "MINE/moa-n1", {"drafts": "int8"}, "int8"),
-        ("MINE/tiny", "moa-n1", {}, "float32"),
-        (None, "vanilla", {}, None),
-        (None, "ngram", {}, None),
-    ],
-)
-def test_drafts_have_the_precision_that_was_asked_for(folders, target, drafter, options, wanted):
-    loaded = load_target(target and target.replace("MINE", str(folders)), **options)
-    found = load_drafter(drafter.replace("MINE", str(folders)), loaded)
-    assert about(loaded, found, Settings())["machine"]["draft_precision"] == wanted
-
-
-def test_int8_that_cannot_be_is_refused(bundle, monkeypatch):
-    target = load_target(drafts="int8")
-    monkeypatch.setattr("moa_core.engine.session.LARGEST", 1000)
-    with pytest.raises(UserError, match="moa-n1 cannot draft in int8"):
-        load_drafter("moa-n1", target)
 
 
 def test_the_engine_keeps_no_events_to_send(tmp_path):

@@ -31,21 +31,21 @@ def saved(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_lossless_on_a_gpu(saved, dtype):
     target = load_target(str(saved / "target"), dtype, "cuda")
     assert target.device.type == "cuda" and target.dtype == getattr(torch, dtype)
-    check_texts(target, saved, NEAR_TIE[dtype], METHODS, TREES)
+    check_texts(target, saved, NEAR_TIE[dtype], METHODS, TREES, 48, 50)
 
 
 @pytest.mark.parametrize("bits", [8, 4])
 def test_lossless_on_a_gpu_quantised(saved, bits):
     pytest.importorskip("bitsandbytes")
     target = load_target(str(saved / "target"), "bfloat16", "cuda", bits=bits)
-    check_texts(target, saved, NEAR_TIE["bfloat16"], METHODS, TREES)
+    check_texts(target, saved, NEAR_TIE["bfloat16"], METHODS, TREES, 48, 50)
 
 
 def test_sampled_text_is_the_same_for_a_seed(saved):
     target = load_target(str(saved / "target"), "float32", "cuda")
     draws = Sampling(0.8, seed=3)
     texts = [
-        written(target, saved, method, PROMPTS[0], sampling=draws).output_ids for method in METHODS
+        written(target, saved, method, PROMPTS[1], sampling=draws).output_ids for method in METHODS
     ]
     assert all(text == texts[0] for text in texts)
 

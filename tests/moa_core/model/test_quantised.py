@@ -32,7 +32,7 @@ needs_bitsandbytes = pytest.mark.skipif(
     importlib.util.find_spec("bitsandbytes") is None, reason="bitsandbytes is not installed"
 )
 METHODS = ("vanilla", "moa-n1", "eagle2")
-PROMPTS = ([5, 9, 33, 7, 21, 40, 11], [(i * i + 3) % 60 for i in range(40)])
+PROMPTS = ([7], [5, 9, 33, 7, 21, 40, 11], [(i * i + 3) % 60 for i in range(40)])
 TREE = TreeSettings(4, 3, 12)
 NEAR_TIE = 1e-3  # of logits that are tens apart elsewhere
 
@@ -54,18 +54,18 @@ def written(target: Target, folder: Path, method: str, prompt: list[int], **how:
 
 def check_texts(
     target: Target, folder: Path, near_tie: float, methods: Sequence[str] = METHODS,
-    trees: Sequence[TreeSettings] = (TREE,),
+    trees: Sequence[TreeSettings] = (TREE,), tokens: int = 32, least: int = 20,
 ) -> None:  # fmt: skip
-    """Every method writes the target's own greedy text, but for near ties."""
+    """Every method writes the target's own greedy text, but for near ties; `least` drafts pass."""
     accepted = 0
     for prompt in PROMPTS:
-        expected = plain_greedy(target, prompt, 32)
+        expected = plain_greedy(target, prompt, tokens)
         for method, tree in product(methods, trees):
-            trace = written(target, folder, method, prompt, tree=tree)
+            trace = written(target, folder, method, prompt, tree=tree, max_new_tokens=tokens)
             accepted += sum(trace.accepted_lengths) - len(trace.accepted_lengths)
             found = compare_with_plain(target, prompt, trace.output_ids, expected)
             assert found.same or abs(found.gap or 0) < near_tie, (method, tree, found)
-    assert accepted > 20
+    assert accepted > least
 
 
 @needs_bitsandbytes

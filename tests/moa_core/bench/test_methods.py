@@ -1,0 +1,111 @@
+"""Methods: all write the target's own greedy text; what is counted, and what is said of them."""
+
+import sys
+
+import numpy as np
+import pytest
+import torch
+
+from moa_core.bench.llama_cpp import interleaved
+from moa_core.bench.methods import HuggingFace, Method, load_methods, written
+from moa_core.bench.results import tau
+from moa_core.bench.run import Decoding
+from moa_core.decoding.decode import Settings
+from moa_core.decoding.tree import TreeSettings
+from moa_core.decoding.verify import Sampling
+from moa_core.drafters.independent import as_model
+from moa_core.errors import UserError
+from moa_core.loading.drafter_files import save_drafter
+from moa_core.loading.load import load_target
+from moa_core.model.target import Target
+from moa_core.train.drafters import fresh
+from tests.models import plain_greedy, speaking_target
+
+IDS = [[5, 9, 33, 5, 9], [7, 8, 12]]
+TREE = TreeSettings(3, 2, 6)
+
+
+@pytest.fixture(scope="module")
+def target() -> Target:
+    return speaking_target()
+
+
+def peers(target: Target) -> dict[str, Method]:
+    small = fresh("independent", target, seed=0)
+    options = {
+        "hf-generate": {}, "hf-lookup": {"prompt_lookup_num_tokens": 10},
+        "hf-assisted": {"assistant_model": as_model(small)},
+    }  # fmt: skip
+    return {name: HuggingFace(name, target, small, more) for name, more in options.items()}
+
+
+def test_all_methods_write_the_targets_own_text(target, bundle):
+    twin = target.fork()
+    methods = load_methods(["vanilla", "eagle", "ngram", "moa-n1"], target) | peers(target)
+    for ids, ends in zip(IDS, (True, False), strict=True):
+        stop = (plain_greedy(target, ids, 8)[7],) if ends else ()  # an end within reach
+        twin.eos_ids = stop
+        expected = written(plain_greedy(twin, ids, 20), len(ids))
+        for name, method in methods.items():
+            record = method.run(ids, Settings(20, TREE, eos_ids=stop))
+            assert {key: record[key] for key in expected} == expected, name
+
+
+def test_a_peers_acceptance_length_is_counted_from_outside(target):
+    settings = Settings(20, TREE)
+    plain = peers(target)["hf-generate"].run(IDS[0], settings)
+    assert plain["target_calls"] == 20 and tau([plain]) == 1
+    assert plain["gained_after_prefill"] == 19
+    assert plain["seconds"]["prefill"] > 0 and plain["seconds"]["decode"] > 0
+    # A perfect assistant, the target itself: its first forward verifies drafts already.
+    itself = HuggingFace("itself", target, None, {"assistant_model": speaking_target().model})
+    made = itself.run(IDS[0], settings)
+    assert made["output"] == plain["output"]
+    assert made["target_calls"] < 20 and made["gained_after_prefill"] < 19
+    assert not target.model._forward_hooks and not target.model._forward_pre_hooks
+
+
+def test_sampled_texts_are_alike_for_all_methods_and_new_each_repeat(target, bundle):
+    methods, texts = load_methods(["vanilla", "eagle2", "moa-n0"], target), set()
+    for repeat in range(3):
+        settings = Decoding(20, temperature=1.0).settings(TREE, repeat, 1)
+        outputs = {method.run(IDS[0], settings)["output"] for method in methods.values()}
+        assert len(outputs) == 1
+        texts |= outputs
+    assert len(texts) == 3
+
+
+def test_a_context_that_is_too_short_ends_every_text(target, tmp_path, monkeypatch):
+    small = fresh("independent", target, seed=0)
+    save_drafter(tmp_path / "independent", small, target, {}, torch.float32)
+    monkeypatch.setenv("MOA_MODELS", str(tmp_path))
+    methods = load_methods(["vanilla", "independent", "hf-assisted", "hf-lookup"], target)
+    theirs, ours = methods["hf-assisted"].about(), methods["independent"].about()
+    assert theirs == {**ours, "draft_precision": None} and ours["draft_precision"] == "int8"
+    assert methods["hf-assisted"].weights() == methods["independent"].weights() > 0
+    long = [5, 9, 33] * 80
+    settings = Decoding(100, temperature=0.8).settings(TREE, 0, 1)
+    for method in methods.values():
+        assert method.run(long, settings)["new_tokens"] == target.context - len(long)
+
+
+def test_halves_of_a_head_become_neighbours():
+    rows = np.repeat(np.arange(8, dtype=np.float32)[:, None], 3, 1)  # two heads of four rows
+    assert interleaved(rows, 2)[:, 0].tolist() == [0, 2, 1, 3, 4, 6, 5, 7]
+
+
+def test_it_says_what_to_install(target, monkeypatch):
+    monkeypatch.setitem(sys.modules, "xllamacpp", None)
+    with pytest.raises(UserError, match="pip install xllamacpp gguf"):
+        load_methods(["llama-cpp"], target)
+
+
+def test_it_writes_what_plain_decoding_writes():
+    pytest.importorskip("xllamacpp", reason="needs xllamacpp")
+    pytest.importorskip("gguf", reason="needs gguf")
+    target = load_target()
+    methods = load_methods(["vanilla", "llama-cpp"], target)
+    ours, theirs = (method.run(IDS[0], Settings(40, eos_ids=())) for method in methods.values())
+    assert ours["output"] == theirs["output"] and theirs["target_calls"] == 40
+    with pytest.raises(UserError, match="temperature 0"):
+        methods["llama-cpp"].run(IDS[0], Settings(4, sampling=Sampling(1.0)))
