@@ -1,7 +1,5 @@
 """Tiny random models for tests: made from a seed in milliseconds, no files, no network."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from dataclasses import replace
@@ -26,7 +24,7 @@ from transformers import (
 
 from moa_core.decoding.decode import Settings, about, decode
 from moa_core.decoding.trace import Drafted, Trace
-from moa_core.decoding.tree import TreeSettings
+from moa_core.decoding.tree import DraftTree, TreeSettings
 from moa_core.drafters.auto import AutoDrafter
 from moa_core.drafters.base import Drafter
 from moa_core.drafters.eagle import EagleDrafter
@@ -52,6 +50,13 @@ FAMILIES: dict[str, type[PretrainedConfig]] = {
 }
 
 
+# Two siblings, a long branch beside a short one, the same token twice.
+BUSH = DraftTree(
+    (11, 3, 40, 8, 3, 17, 2, 50), (-1, 0, 0, 1, 1, 3, 2, 5), (0, 1, 1, 2, 2, 3, 2, 4), (0.0,) * 8
+)
+YARN = {  # scales cos and sin, not their angles alone
+    "rope_type": "yarn", "rope_theta": 1e4, "factor": 4.0, "original_max_position_embeddings": 64,
+}  # fmt: skip
 SHAPES: dict[str, dict[str, Any]] = {  # of targets, where a text could go wrong
     "llama": {},
     "llama, tied embeddings and a vocabulary of 40": {
@@ -73,23 +78,13 @@ SHAPES: dict[str, dict[str, Any]] = {  # of targets, where a text could go wrong
 
 
 def tiny_target(seed: int = 0, scale: float = 6.0, family: str = "llama", **sizes: Any) -> Target:
-    """A random model whose next-token choices are far from ties.
-
-    scale  of the head's weights: larger means more peaked distributions
-    """
+    """A random model whose choices are far from ties. scale: of its head, for peaks."""
     defaults = {
-        "vocab_size": 64,
-        "hidden_size": 32,
-        "intermediate_size": 48,
-        "num_hidden_layers": sizes.pop("layers", 3),
-        "num_attention_heads": 4,
-        "num_key_value_heads": 2,
-        "max_position_embeddings": 256,
-        "bos_token_id": None,
-        "eos_token_id": None,
-        "tie_word_embeddings": False,
-        "attn_implementation": "sdpa",
-    }
+        "vocab_size": 64, "hidden_size": 32, "intermediate_size": 48,
+        "num_hidden_layers": sizes.pop("layers", 3), "num_attention_heads": 4,
+        "num_key_value_heads": 2, "max_position_embeddings": 256, "bos_token_id": None,
+        "eos_token_id": None, "tie_word_embeddings": False, "attn_implementation": "sdpa",
+    }  # fmt: skip
     torch.manual_seed(seed)
     config = FAMILIES[family](**{**defaults, **sizes})
     model = AutoModelForCausalLM.from_config(config)
@@ -107,10 +102,8 @@ def tiny_target(seed: int = 0, scale: float = 6.0, family: str = "llama", **size
 
 
 def useful(method: str, target: Target, whisper: float = 0.01) -> Drafter:
-    """An untrained drafter that is often right: its layers pass on what they are given.
-
-    MoA for N hands the token embeddings to the last N layers; EAGLE hands on the embedding and a
-    little of the feature.
+    """An untrained drafter that is often right: its layers pass on what they are given, MoA's the
+    token embedding, EAGLE's that and a little of the feature.
 
     whisper  how much the layers still say, so that every part matters
     """
@@ -132,7 +125,6 @@ def _pass_on(layer: DecoderLayer, whisper: float) -> None:
 
 
 def plain_greedy(target: Target, prompt: list[int], count: int) -> list[int]:
-    """The new tokens of transformers' own greedy decoding."""
     ids = torch.tensor([prompt], device=target.device)
     output = target.model.generate(
         ids, attention_mask=torch.ones_like(ids), max_new_tokens=count, do_sample=False,
@@ -252,7 +244,6 @@ def ultrachat(folder: Path, rows: int, start: int = 0) -> Path:
 
 
 def speaking_target(tokenizer: PreTrainedTokenizerFast | None = None, **sizes: Any) -> Target:
-    """A tiny target with a tokenizer."""
     tokenizer = tokenizer or tiny_tokenizer()
     target = tiny_target(vocab_size=len(tokenizer), eos_token_id=tokenizer.eos_token_id, **sizes)
     target.tokenizer, target.eos_ids = tokenizer, (tokenizer.eos_token_id,)
@@ -261,7 +252,6 @@ def speaking_target(tokenizer: PreTrainedTokenizerFast | None = None, **sizes: A
 
 @cache
 def worded_trace() -> str:
-    """The file of a run with its words."""
     target = speaking_target()
     drafter, settings = useful("moa-n1", target), Settings(12, TreeSettings(3, 2, 5))
     trace = Trace(about(target, drafter, settings) | {"method": "moa-n1"})
@@ -271,7 +261,6 @@ def worded_trace() -> str:
 
 
 def save_target(folder: Path, target: Target) -> None:
-    """A Hugging Face folder, with the tokenizer if there is one."""
     target.model.save_pretrained(folder)
     if target.tokenizer is not None:
         target.tokenizer.save_pretrained(folder)
@@ -287,7 +276,6 @@ def edit_config(folder: Path, ours: Any = None, **changes: Any) -> None:
 
 
 def save_pair(folder: Path, methods: Sequence[str], **sizes: Any) -> Path:
-    """A folder of a target and its drafters, by name."""
     target = tiny_target(vocab_size=61, **sizes)
     save_target(folder / "target", target)
     for method in methods:

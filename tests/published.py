@@ -1,7 +1,5 @@
 """Checkpoints as they are published, key for key, at small widths and with random weights."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any
@@ -70,10 +68,7 @@ def random_numbers(net: nn.Module) -> dict[str, torch.Tensor]:
 
 
 def save_published(folder: Path, **sizes: Any) -> dict[str, Path]:
-    """The three repositories of the preset as folders, by id: safetensors, and EAGLE's pickle.
-
-    sizes  of the target, where they are to be others: the drafters stay as they are
-    """
+    """The preset's three repositories as folders, by id. sizes: of the target alone."""
     configs = {spec: published_config(spec) for spec in SPECS}
     keys = {name: value for name, value in configs[LLAMA3].items() if name not in NOT_SIZES}
     target = tiny_target(**{**keys, **sizes}, eos_token_id=tiny_tokenizer().eos_token_id)

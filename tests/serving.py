@@ -33,7 +33,6 @@ FAST = LinkSettings(rtt=2, down=400, up=400)
 
 
 def fetched(request: str | urllib.request.Request, timeout: float = 20) -> Any:
-    """An answer, past any proxy."""
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     return opener.open(request, timeout=timeout)
 
@@ -72,7 +71,6 @@ def serving(
     target: Target, drafters: Callable[[str], Drafter], token: str = "",
     limits: Limits | None = None, port: int = 0,
 ) -> Iterator[tuple[Server, int]]:  # fmt: skip
-    """A server on loopback: it, and its port."""
     server, loop = Server(target, drafters, token, limits), asyncio.new_event_loop()
     ports: list[int] = []
     ready = threading.Event()
@@ -114,10 +112,7 @@ def scripted(script: Callable[[ServerConnection], None]) -> Iterator[Address]:
 
 
 class Caller:
-    """A client without a decode loop: says what it is told, and hears the answers.
-
-    hello  more of its first message
-    """
+    """A client without a decode loop: says what it is told, and hears the answers."""
 
     def __init__(self, port: int, token: str = "", **hello: Any) -> None:
         self.port, self._joiner = port, Joiner()
@@ -129,7 +124,6 @@ class Caller:
         self.welcome = self.ask(Hello(**{"version": VERSION, "token": token, **hello}))
 
     def say(self, message: Any) -> None:
-        """A message, or a frame as it is."""
         self._socket.send(message if isinstance(message, bytes | str) else encode(message))
 
     def hear(self, timeout: float = 20.0) -> Any:
@@ -140,12 +134,10 @@ class Caller:
                 return message
 
     def ask(self, message: Any) -> Any:
-        """The first answer to it."""
         self.say(message)
         return self.hear()
 
     def ended(self) -> bool:
-        """Whether the server has closed the connection, with nothing more to say."""
         try:
             self.hear()
         except ConnectionClosed:
@@ -153,12 +145,10 @@ class Caller:
         return False
 
     def vanish(self) -> None:
-        """Gone, without a goodbye."""
         with suppress(OSError):
             self._socket.socket.shutdown(socket.SHUT_RDWR)
 
     def close(self) -> None:
-        """Gone, with a goodbye."""
         self._open.close()
 
     def __enter__(self) -> Caller:
@@ -169,7 +159,6 @@ class Caller:
 
 
 def until(true: Callable[[], bool], seconds: float = 20.0) -> bool:
-    """Wait until something is so; False if it has not become so in time."""
     ends = monotonic() + seconds
     while not true():
         if monotonic() > ends:
@@ -179,10 +168,7 @@ def until(true: Callable[[], bool], seconds: float = 20.0) -> bool:
 
 
 class CutLink(Link):
-    """A link that is cut after a number of messages, for a while, a number of times.
-
-    cuts  for each time: (up or down, messages of that direction since the last time, seconds)
-    """
+    """A link with cuts, for each: (up or down, messages that way since the last one, seconds)."""
 
     def __init__(self, cuts: list[tuple[str, int, float]], settings: LinkSettings = FAST) -> None:
         super().__init__(settings)

@@ -1,12 +1,155 @@
-"""Fixtures that several files of these tests share."""
+"""A stand-in for the Hugging Face Hub, on this machine, with its few endpoints; a tiny bundle."""
 
+import hashlib
+import json
+import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urlsplit
 
 import pytest
+from huggingface_hub import constants
 
-from tests.hub import Hub, lead_to, serving
 from tests.models import save_bundle
+
+MAIN = "1" * 40  # the commit of every repository's main branch, unless it is given another
+
+
+@dataclass
+class Repository:
+    files: dict[str, bytes]
+    commit: str = MAIN
+    gated: bool = False  # behind a licence: only `granted` tokens may read them
+    cut: int | None = None  # bytes of weights after which a download is cut off
+
+
+@dataclass
+class Hub:
+    """What the server holds, and what it was asked."""
+
+    repositories: dict[str, Repository] = field(default_factory=dict)
+    known: set[str] = field(default_factory=set)  # tokens
+    granted: set[str] = field(default_factory=set)
+    asked: list[str] = field(default_factory=list)
+    url: str = ""
+
+    def put(self, name: str, folder: Path, **options: Any) -> Repository:
+        files = {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
+        self.repositories[name] = Repository(files, **options)
+        return self.repositories[name]
+
+
+class Refused(Exception):
+    """What a request gets instead: status, X-Error-Code and X-Error-Message."""
+
+
+def _answer(hub: Hub, path: str, token: str | None) -> tuple[Repository, str, str, list[str]]:
+    """The repository that a path asks for, its name, what of it, and what else the path says."""
+    parts = [unquote(part) for part in path.strip("/").split("/")]
+    api = parts[:2] == ["api", "models"]
+    rest = parts[2:] if api else parts
+    name, rest = "/".join(rest[:2]), rest[2:]
+    if token is not None and token not in hub.known:
+        raise Refused(401, "", "Invalid credentials in Authorization header")
+    if name not in hub.repositories:
+        raise Refused(401 if token is None else 404, "RepoNotFound", "Repository not found")
+    repository = hub.repositories[name]
+    what, *more = rest or ["info"]
+    if more and more[0] not in ("main", repository.commit):
+        raise Refused(404, "RevisionNotFound", f"Invalid rev id: {more[0]}")
+    if what == "resolve":
+        if repository.gated and token not in hub.granted:
+            said = f"Access to model {name} is restricted."
+            raise Refused(401 if token is None else 403, "GatedRepo", said)
+        if "/".join(more[1:]) not in repository.files:
+            raise Refused(404, "EntryNotFound", "Entry not found")
+    return repository, name, what, more
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    hub: Hub
+
+    def log_message(self, format: str, *args: Any) -> None:
+        pass
+
+    def do_GET(self) -> None:
+        path = urlsplit(self.path).path
+        resumed = " " + self.headers["Range"] if "Range" in self.headers else ""
+        self.hub.asked.append(f"{self.command} {path}{resumed}")
+        token = (self.headers.get("Authorization") or "").removeprefix("Bearer ") or None
+        try:
+            repository, name, what, more = _answer(self.hub, path, token)
+        except Refused as refused:
+            status, code, words = refused.args
+            headers = {"X-Error-Message": words} | ({"X-Error-Code": code} if code else {})
+            return self._send(status, json.dumps({"error": words}).encode(), headers)
+        if what == "resolve":
+            return self._file(repository, "/".join(more[1:]))
+        if what == "tree":
+            entries = [
+                {"type": "file", "path": path, "size": len(data), "oid": _digest(data)}
+                for path, data in repository.files.items()
+            ]
+            return self._send(200, json.dumps(entries).encode(), {})
+        siblings = [{"rfilename": path} for path in repository.files]
+        info = {"id": name, "modelId": name, "sha": repository.commit, "siblings": siblings}
+        return self._send(200, json.dumps(info | {"gated": repository.gated}).encode(), {})
+
+    do_HEAD = do_GET  # `_send` leaves out the body
+
+    def _file(self, repository: Repository, path: str) -> None:
+        data = repository.files[path]
+        headers = {"ETag": f'"{_digest(data)}"', "X-Repo-Commit": repository.commit}
+        start = int((self.headers.get("Range") or "bytes=0-")[len("bytes=") :].split("-")[0])
+        if start:
+            headers["Content-Range"] = f"bytes {start}-{len(data) - 1}/{len(data)}"
+        cut = repository.cut if path.endswith((".safetensors", ".bin")) else None
+        self._send(206 if start else 200, data[start:], headers, cut)
+
+    def _send(
+        self, status: int, data: bytes, headers: dict[str, str], cut: int | None = None
+    ) -> None:
+        self.send_response(status)
+        for name, value in {"Content-Length": str(len(data)), **headers}.items():
+            self.send_header(name, value)
+        self.end_headers()
+        if self.command == "HEAD":
+            return
+        self.wfile.write(data[:cut])
+        if cut is not None:
+            self.close_connection = True
+
+
+def _digest(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
+
+
+def lead_to(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As HF_ENDPOINT does, which the library reads when it is imported."""
+    template = constants.HUGGINGFACE_CO_URL_TEMPLATE.replace(constants.ENDPOINT, url)
+    monkeypatch.setattr(constants, "HUGGINGFACE_CO_URL_TEMPLATE", template)
+    monkeypatch.setattr(constants, "ENDPOINT", url)
+
+
+@contextmanager
+def hub_served(hub: Hub) -> Iterator[str]:
+    """Serve a hub until the block ends; its address."""
+    server = ThreadingHTTPServer(("127.0.0.1", 0), type("Handler", (_Handler,), {"hub": hub}))
+    server.daemon_threads = True
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
+    thread.start()
+    hub.url = f"http://127.0.0.1:{server.server_port}"
+    try:
+        yield hub.url
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
 
 
 @pytest.fixture(scope="session")
@@ -26,13 +169,13 @@ def bundle(saved_bundle: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Hub]:
-    """A stand-in for the Hub, in the place of the real one, and an empty cache."""
+    """In the place of the real one, with an empty cache."""
     for name in ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr("huggingface_hub.constants.HF_TOKEN_PATH", str(tmp_path / "token"))
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", False)
     standing = Hub()
-    with serving(standing) as url:
+    with hub_served(standing) as url:
         lead_to(url, monkeypatch)
         yield standing

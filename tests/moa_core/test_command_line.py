@@ -1,4 +1,4 @@
-"""The command line: text or JSON when all is well, else exit code 2 and one sentence."""
+"""The command line: text or JSON, or exit code 2 and one sentence; how many threads decode."""
 
 import json
 import os
@@ -25,7 +25,6 @@ FOX = ("--prompt", "The fox", *SHORT, "--tree", "own")  # a sized tree depends o
 
 
 def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
-    """What a good command prints."""
     code = main(["generate", *arguments])
     captured = capsys.readouterr()
     assert code == 0, captured.err

@@ -1,4 +1,4 @@
-"""Text piece by piece: nothing lost or added, drafts told apart, stop strings cut exactly."""
+"""Prompts become ids, and ids growing text: nothing lost or added, stop strings cut exactly."""
 
 from itertools import combinations
 

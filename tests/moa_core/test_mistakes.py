@@ -17,14 +17,12 @@ MISTAKES = {  # a command, and for each way to go on: what the sentence must con
         ("--target {here}/empty", "has no config.json"),
         ("--drafter {here}/other", "hidden size is 999, the target's is 32"),
         ("--tli 5", "No MoA drafter is trained for TLI N = 5"),
-        ("--prompt ''", "prompt is empty"),
         ("--device banana", "no device 'banana'"),
         ("--threads 0", "a whole number from 1 to 1024"),
         ("--trace /nowhere/trace.json", "No trace can be written to /nowhere"),
         ("--trace {here}/empty", "name a file in a writable folder"),
         ("--tree ²-²-²", "is not a tree: write auto, own, or depth-breadth-budget"),
         ("--server ws://x:1 --target y", "name --target or --server, not both"),
-        ("--server ws://x:99999", "'ws://x:99999' is not an address"),
     ],
     "generate": [("--prompt-ids 1,two,3", "--prompt-ids must be whole numbers")],
     "memory": [("--drafter {here}/empty", "has no weights that can be read")],
@@ -44,8 +42,6 @@ MISTAKES = {  # a command, and for each way to go on: what the sentence must con
         ("--methods vanilla", "--out FOLDER"),
         ("--out {here}/two.jsonl", "is a file"),
         ("--out ~nobody-of-this-name/out --suite nowhere", "no suite 'nowhere'"),
-        ("--out {here}/out --suite nowhere", "no suite 'nowhere'"),
-        ("--out {here}/out --suite {here}/bad.jsonl", "Line 1 of the suite"),
         ("--out {here}/out --repeat 0", "--repeat must be"),
         ("--out {here}/out --limit 0", "--limit must be"),
         ("--out {here}/out --threads 0", "--threads must be"),
@@ -59,7 +55,6 @@ MISTAKES = {  # a command, and for each way to go on: what the sentence must con
         ("--link lan --out {here}/out.json --grid 5-4-12", "--grid"),
         ("--link lan", "--out FILE.json"),
         ("--link lan --out {here}", "--out FILE.json"),
-        ("--link tin-cans --out {here}/out.json", "No link is called"),
         ("--link lan --link lan --out {here}/out.json", "lan twice"),
         ("--link lan --out {here}/out.json --methods ngram", "there is no ngram"),
         ("--link lan --out {here}/out.json --tree best", "all share a tree"),
@@ -78,7 +73,6 @@ MISTAKES = {  # a command, and for each way to go on: what the sentence must con
         ("--methods magic", "Unknown method 'magic'"),
         ("--methods moa-n0,moa-n0", "--methods names moa-n0 twice."),
         ("--data /nowhere/at/all", "There is no folder /nowhere/at/all."),
-        ("--data {here}/empty", "The data folder {here}/empty holds no text in .txt, "),
         ("--row-length 1", "--row-length must be at least 2."),
         ("--row-length 9999", "Rows of 9999 tokens are longer than tiny can read: give a"),
         ("--minutes 0", "--minutes must be above 0."),
@@ -112,7 +106,6 @@ MISTAKES = {  # a command, and for each way to go on: what the sentence must con
 def here(saved_bundle: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("mistakes")
     (folder / "two.jsonl").write_text('{"prompt": "The fox ran"}\n{"prompt": "What is 3 +"}\n')
-    (folder / "bad.jsonl").write_text("nonsense\n")
     (folder / "empty").mkdir()
     (folder / "data").mkdir()
     (folder / "data" / "a.txt").write_text("The fox ran home. " * 50)

@@ -6,9 +6,9 @@ from functools import partial
 import pytest
 from transformers import PreTrainedTokenizerFast
 
+from moa_core import UserError
 from moa_core.decoding.trace import Drafted, Prefilled, Trace, Verified
 from moa_core.decoding.tree import DraftTree
-from moa_core.errors import UserError
 from moa_core.text import RecordedText, TokenText, chat_ids, clean, prompt_ids, record_words
 from moa_core.train.tokenizer import BOS, END
 from tests.models import tiny_tokenizer
@@ -20,7 +20,6 @@ AFTER = TOKENIZER.convert_tokens_to_ids([END, "<|assistant|>"])
 
 
 def message(text: str) -> list[int]:
-    """The ids of the message, without the template around it."""
     ids = prompt_ids(TOKENIZER, text)
     assert ids[:2] == BEFORE and ids[-2:] == AFTER
     return ids[2:-2]
@@ -110,13 +109,10 @@ def test_pieces_of_growing_text_join_to_the_whole():
     assert len(pieces) == len(ids) and "".join(pieces) == text
     assert "\ufffd" not in "".join(pieces) and "" in pieces  # characters come whole
     assert stream.push(TOKENIZER.convert_tokens_to_ids([END])) == [""]
-
-
-def test_a_token_alone_is_shown_and_special_ones_by_name():
-    shown = TokenText(TOKENIZER)
-    assert shown.alone(TOKENIZER.eos_token_id) == END
+    # A token alone; special ones by name.
+    assert stream.alone(TOKENIZER.eos_token_id) == END
     ids = TOKENIZER("The fox")["input_ids"]
-    assert "".join(shown.alone(token) for token in ids) == "The fox"
+    assert "".join(stream.alone(token) for token in ids) == "The fox"
 
 
 def test_special_tokens_in_earlier_turns_stay_text():
@@ -124,9 +120,7 @@ def test_special_tokens_in_earlier_turns_stay_text():
     roles = [BOS, "<|system|>", END, "<|user|>", END, "<|assistant|>", END, "<|user|>", END]
     expected = TOKENIZER.convert_tokens_to_ids([*roles, "<|assistant|>"])
     assert [token for token in ids if token in SPECIAL] == expected
-
-
-def test_a_chat_without_a_template_is_its_texts_one_below_the_other():
+    # Without a template it is its texts, one below the other.
     bare = with_template(None)
     turns = chat("Be kind.", "The cat sat.")
     assert chat_ids(bare, turns) == bare("Be kind.\nThe cat sat.")["input_ids"]

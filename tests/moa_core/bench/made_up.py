@@ -23,7 +23,6 @@ def ours(
 
 
 def peer(repeat: int, prompt: int, kind: str) -> dict[str, Any]:
-    """A run of transformers' generation."""
     return {
         **_told("hf", repeat, prompt, kind), "new_tokens": 6, "target_calls": 5,
         "seconds": {"prefill": 0.1, "decode": 1.0}, "gained_after_prefill": 4 if prompt == 1 else 5,
@@ -36,7 +35,6 @@ def _told(method: str, repeat: int, prompt: int, kind: str) -> dict[str, Any]:
 
 
 def made_up_runs() -> list[dict[str, Any]]:
-    """Three methods, two repeats, two prompts of different kinds."""
     runs = []
     for repeat in range(2):
         for prompt, kind, gained in ((1, "a", [3, 2]), (2, "b", [1, 4, 1])):

@@ -1,4 +1,4 @@
-"""`bench --link` on a tiny random bundle, and its figures."""
+"""`bench --link` and `bench --offline`: whole measurements, and figures recomputed by hand."""
 
 import json
 from contextlib import nullcontext
@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from moa_core.__main__ import main
-from moa_core.bench.link import rows
+from moa_core.bench.link import rows as link_rows
 from moa_core.bench.records import read, select
 from moa_core.link.connection import Address
 from moa_core.loading.load import load_drafter, load_target
@@ -63,7 +63,7 @@ def check_rows(found: dict[str, Any], text: str) -> None:
         assert there["moa-n1"]["calls_per_100"] == local["moa-n1"]["calls_per_100"]
 
 
-def record(method: str, repeat: int, **more: Any) -> dict[str, Any]:
+def link_record(method: str, repeat: int, **more: Any) -> dict[str, Any]:
     usual = {
         "prompt": 0, "output": "same", "new_tokens": 11, "first": 0.1, "second": 0.15, "last": 0.6,
         "gained": 10, "calls": 4, "server": 0.02, "down": 3000,
@@ -71,11 +71,11 @@ def record(method: str, repeat: int, **more: Any) -> dict[str, Any]:
     return {"method": method, "repeat": repeat, **usual, **more}
 
 
-def test_figures_by_hand():
-    plain = [record("vanilla@local", at, calls=10) for at in range(2)]
-    far = [record("moa-n0@4g", 0), record("moa-n0@4g", 1, last=1.1, output="other")]
-    pushed = [record("stream@4g", 0, calls=10), record("stream@4g", 1, new_tokens=2)]
-    local, drafted, streamed = rows([*plain, *far, *pushed])
+def test_figures_of_links_by_hand():
+    plain = [link_record("vanilla@local", at, calls=10) for at in range(2)]
+    far = [link_record("moa-n0@4g", 0), link_record("moa-n0@4g", 1, last=1.1, output="other")]
+    pushed = [link_record("stream@4g", 0, calls=10), link_record("stream@4g", 1, new_tokens=2)]
+    local, drafted, streamed = link_rows([*plain, *far, *pushed])
     assert (local["link"], local["method"], local["calls_per_100"]) == ("local", "vanilla", 100)
     assert drafted["ms_per_token"] == pytest.approx(75)  # 50 and 100
     assert drafted["calls_per_100"] == 40 and drafted["server_s_per_100"] == pytest.approx(0.2)

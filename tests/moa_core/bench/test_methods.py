@@ -13,7 +13,7 @@ from moa_core.bench.run import Decoding
 from moa_core.decoding.decode import Settings
 from moa_core.decoding.tree import TreeSettings
 from moa_core.decoding.verify import Sampling
-from moa_core.drafters.independent import IndependentDrafter, as_model
+from moa_core.drafters.independent import as_model
 from moa_core.errors import UserError
 from moa_core.loading.drafter_files import save_drafter
 from moa_core.loading.load import load_target
@@ -32,7 +32,6 @@ def target() -> Target:
 
 def peers(target: Target) -> dict[str, Method]:
     small = fresh("independent", target, seed=0)
-    assert isinstance(small, IndependentDrafter)
     options = {
         "hf-generate": {}, "hf-lookup": {"prompt_lookup_num_tokens": 10},
         "hf-assisted": {"assistant_model": as_model(small)},
@@ -88,9 +87,6 @@ def test_a_context_that_is_too_short_ends_every_text(target, tmp_path, monkeypat
     settings = Decoding(100, temperature=0.8).settings(TREE, 0, 1)
     for method in methods.values():
         assert method.run(long, settings)["new_tokens"] == target.context - len(long)
-
-
-# ---- llama.cpp as a row of the benchmark ----
 
 
 def test_halves_of_a_head_become_neighbours():

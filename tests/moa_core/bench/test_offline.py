@@ -97,7 +97,7 @@ def record(method: str, item: int, right: bool | None, tokens=4, log_prob=-2.0) 
     return {**made, "tokens": tokens, "log_prob": log_prob}
 
 
-def test_figures_by_hand():
+def test_figures_of_texts_by_hand():
     records = [
         *(record("a", item, right) for item, right in enumerate((True, True, False))),
         *(record("b", item, right) for item, right in enumerate((True, False, False))),

@@ -1,4 +1,4 @@
-"""Figures from made-up runs, recomputed by hand; recordings; and what the paper claims."""
+"""Methods and what is counted; figures recomputed by hand; recordings; what the paper claims."""
 
 import json
 from typing import Any
@@ -17,31 +17,31 @@ def found() -> dict[str, dict[str, Any]]:
     return figures(made_up_runs(), ABOUT, greedy=True)
 
 
+BY_HAND = {
+    "tau": 11 / 5,  # two prompts, gained 3 + 2 and 1 + 4 + 1, twice
+    "tau_spread": [2, 2.5],  # over prompts: the one twice, or the other
+    # New tokens but the first over draft, verify and other: (5 + 6) / (1.1, then 2.2 seconds).
+    "decode_tokens_per_second_spread": [5, 10],
+    "decode_tokens_per_second": 7.5,
+    # All new tokens over all of it, 0.2 seconds of prefill included.
+    "tokens_per_second_spread": [13 / 2.4, 13 / 1.3],
+    "tokens_per_second": (13 / 2.4 + 13 / 1.3) / 2,
+    "speedup": (1 + 2.4 / 1.3) / 2,  # plain decoding: 13 / 2.4
+    "acceptance_by_position": [3 / 5, 2 / 5, 1 / 5],  # drafts accepted: 2, 1, 0, 3, 0
+    "seconds": {"prefill": 0.2, "draft": 0.45, "verify": 0.9, "other": 0.3},
+    "prompts": 2,
+    "new_tokens": 13,
+    "target_calls": 7,
+    "repeats_8gram": 1 / 10,
+    "trainable_parameters": 10,
+}
+
+
 def test_figures_by_hand(found):
     moa = found["moa"]
-    # Two prompts, gained 3 + 2 and 1 + 4 + 1, twice.
-    assert moa["tau"] == pytest.approx(11 / 5)
-    # New tokens but the first over draft, verify and other: (5 + 6) / (1.1, then 2.2 seconds).
-    assert moa["decode_tokens_per_second_spread"] == pytest.approx([5, 10])
-    assert moa["decode_tokens_per_second"] == pytest.approx(7.5)
-    # All new tokens over all of it, 0.2 seconds of prefill included.
-    assert moa["tokens_per_second_spread"] == pytest.approx([13 / 2.4, 13 / 1.3])
-    assert moa["tokens_per_second"] == pytest.approx((13 / 2.4 + 13 / 1.3) / 2)
-    assert moa["speedup"] == pytest.approx(moa["tokens_per_second"] / (13 / 2.4))
-    # Drafts accepted: 2, 1, 0, 3, 0.
-    assert moa["acceptance_by_position"] == pytest.approx([3 / 5, 2 / 5, 1 / 5])
-    assert (moa["prompts"], moa["new_tokens"], moa["target_calls"]) == (2, 13, 7)
-    assert moa["seconds"] == pytest.approx(
-        {"prefill": 0.2, "draft": 0.45, "verify": 0.9, "other": 0.3}
-    )
-    assert moa["repeats_8gram"] == pytest.approx(1 / 10)
+    for name, figure in BY_HAND.items():
+        assert moa[name] == pytest.approx(figure), name
     assert moa["kinds"]["a"]["tau"] == 2.5 and moa["kinds"]["b"]["tau"] == 2
-    assert moa["trainable_parameters"] == 10
-
-
-def test_the_spread_of_tau_is_over_prompts(found):
-    moa = found["moa"]
-    assert moa["tau_spread"] == pytest.approx([2, 2.5])  # the one prompt twice, or the other
     assert moa["kinds"]["a"]["tau_spread"] == pytest.approx([2.5, 2.5])
     low, high = spread([(0, 1)] * 50 + [(1, 1)] * 50)
     assert 0.38 < low < 0.43 and 0.57 < high < 0.62, "binomial, n = 100, p = 0.5: 0.4 to 0.6"
@@ -75,9 +75,6 @@ def test_a_text_that_ends_at_once_has_no_tau():
     assert "moa" in table({"moa": {**found, "tree": None}})
 
 
-# ---- recordings ----
-
-
 def test_a_recording_comes_back_as_written_and_a_damaged_one_is_refused(tmp_path):
     given = ["bench", "--link", "4g", "--out", str(tmp_path / "a.json")]
     facts = head("link", given, commit="abc", machine={"device": "cpu"}, settings={"tree": [5, 4]})
@@ -92,9 +89,6 @@ def test_a_recording_comes_back_as_written_and_a_damaged_one_is_refused(tmp_path
     for one in (path, tmp_path / "nowhere" / "a.json"):
         with pytest.raises(UserError, match=r"a\.json"):
             read(one)
-
-
-# ---- the paper ----
 
 
 def test_means_and_ratios_leave_the_flagged_cells_out():

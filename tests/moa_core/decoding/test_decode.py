@@ -9,8 +9,10 @@ import pytest
 from moa_core.decoding import trace as trace_module
 from moa_core.decoding import verifier
 from moa_core.decoding.decode import Settings, decode
+from moa_core.decoding.offline import Away
 from moa_core.decoding.trace import PHASES, Drafted, Finished, Prefilled, Trace, Verified
 from moa_core.decoding.tree import TreeSettings
+from moa_core.decoding.verify import Sampling
 from moa_core.drafters.base import Drafter, Vanilla
 from moa_core.errors import UserError
 from moa_core.model.target import Target
@@ -53,15 +55,11 @@ SECONDS = {
 
 
 def taken(*parts: str) -> int:
-    """What these parts take together."""
     return sum(SECONDS[part] for part in parts)
 
 
 def clocked(monkeypatch: pytest.MonkeyPatch, drafter: Drafter) -> Callable[[str], float]:
-    """Give the loop a clock that moves only while a part works.
-
-    Returns what a part outside the loop calls to take its time, and learns the time from.
-    """
+    """A clock that moves only while a part works. Parts outside the loop call what this returns."""
     now = 0.0
 
     def work(part: str = "") -> float:
@@ -162,19 +160,31 @@ def test_prompts_that_cannot_be_read_are_refused_before_anything_happens(prompt,
         next(decode(target, Vanilla(), prompt, Settings()))
 
 
-@pytest.mark.parametrize(
-    ("name", "values", "words"),
-    [
-        ("max_new_tokens", (0, -1, 2.0, True, None, "5"), "The number of new tokens must"),
-        ("tree", ("5-4-11", None), "The tree of settings is "),
-        ("sampling", (0.7,), "The sampling of settings is "),
-        ("away", (3.0,), "The away of settings is "),
-    ],
-)
-def test_impossible_settings_are_refused_by_name(name, values, words):
+NAN, WHOLE = float("nan"), "must be a whole number from 1 to"
+BEYOND = 2**62 + 1
+IMPOSSIBLE = [
+    (Settings, "max_new_tokens", (0, -1, 2.0, True, None, "5"), "The number of new tokens must"),
+    (Settings, "tree", ("5-4-11", None), "The tree of settings is "),
+    (Settings, "sampling", (0.7,), "The sampling of settings is "),
+    (Settings, "away", (3.0,), "The away of settings is "),
+    (TreeSettings, "depth", (0, 33, 2.5, None), f"Tree depth {WHOLE}"),
+    (TreeSettings, "breadth", (-1, 65, True), f"Tree breadth {WHOLE}"),
+    (TreeSettings, "budget", (0, 1025, "12"), f"Tree budget {WHOLE}"),
+    (Sampling, "temperature", (-0.1, 100.1, NAN, float("inf"), "1", None),
+     "Temperature must be a number from 0 .greedy. to 100.$"),
+    (Sampling, "top_p", (0, 1.1, NAN, "x"), "Top-p must be a number above 0 and at most 1.$"),
+    (Sampling, "top_k", (-1, 1.5, True), "Top-k must be a whole number, 0 for off.$"),
+    (Sampling, "seed", (BEYOND, -BEYOND, 1.5, True),
+     "The seed must be a whole number of at most 18 digits.$"),
+    (Away, "patience", (-1, NAN, "x", None), ".*patience"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("made", "name", "values", "words"), IMPOSSIBLE)
+def test_impossible_settings_are_refused_by_name(made, name, values, words):
     for value in values:
         with pytest.raises(UserError, match=f"^{words}"):
-            Settings(**{name: value})
+            made(**{name: value})
 
 
 def test_the_last_positions_are_drafted_no_deeper_than_they_reach():

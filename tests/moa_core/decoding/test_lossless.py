@@ -48,7 +48,6 @@ def test_every_kind_of_target_writes_its_own_text(name):
 
 @pytest.fixture(scope="module")
 def plain() -> tuple[Target, list[list[int]]]:
-    """A target, and what it writes after each prompt."""
     target = tiny_target(vocab_size=61)
     return target, [plain_greedy(target, prompt, 40) for prompt in PROMPTS]
 
@@ -80,10 +79,7 @@ def test_useful_drafters_are_sometimes_right_and_sometimes_wrong(method, plain):
 
 @pytest.mark.parametrize("name", SHAPES)
 def test_all_of_the_targets_layers_draft_what_the_target_says(name):
-    """N = L on untouched embeddings is the target itself: every node is as probable to both.
-
-    Only so while drafting gives the last N layers the true K and V, positions and masks.
-    """
+    """N = L on untouched embeddings is the target itself, if K, V, positions and masks are true."""
     target = tiny_target(**SHAPES[name])
     drafter = useful(f"moa-n{len(target.layers)}", target, whisper=0.0)
     chain, bush = TreeSettings(4, 1, 4), TreeSettings(4, 3, 30)
@@ -122,7 +118,6 @@ def test_an_end_of_text_within_an_accepted_path_ends_it_there(method, plain):
 
 @pytest.mark.parametrize("method", METHODS)
 def test_one_drafter_serves_runs_that_take_turns(method):
-    """Forks share weights and nothing else."""
     target = tiny_target()
     drafter = drafter_of(method, target)
     alone = [traced(target, drafter, prompt, max_new_tokens=20) for prompt in PROMPTS]

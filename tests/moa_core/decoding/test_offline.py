@@ -14,8 +14,7 @@ from moa_core.decoding.trace import Drafted, LinkBack, LinkDown, OfflineToken, P
 from moa_core.decoding.tree import DraftTree, TreeSettings
 from moa_core.decoding.verifier import LinkLost, LocalVerifier, Traffic
 from moa_core.decoding.verify import Choices, Sampling
-from moa_core.drafters.base import Drafter, Stepwise, Vanilla
-from moa_core.errors import UserError
+from moa_core.drafters.base import Drafter, Vanilla
 from moa_core.model.target import Target
 from tests.models import drafter_of, tiny_target, useful
 from tests.properties import above
@@ -75,7 +74,6 @@ class Flaky:
 
 
 def answered(question: Generator[Any, None, Any]) -> Any:
-    """What a question to a target in this process is answered."""
     with pytest.raises(StopIteration) as end:
         next(question)
     return end.value.value
@@ -122,7 +120,6 @@ def test_wherever_the_link_is_lost_the_text_heals_to_the_target_s_own(method):
 def test_what_is_written_alone_is_as_probable_as_in_a_tree(method):
     target = tiny_target()
     drafter = drafter_of(method, target).fork()
-    assert isinstance(drafter, Stepwise)
     for weight in drafter.net.parameters():  # so large that every part matters
         if weight.ndim > 1:
             weight.normal_(std=0.12)
@@ -182,6 +179,9 @@ def test_offline_tokens_stand_where_they_belong_and_end_with_the_text():
     assert [event.position for event in alone] == list(range(known, known + len(alone)))
     assert trace.offline_ids == [event.token for event in alone]
     assert all(0 < event.prob <= 1 for event in alone)
+    looks, drafter = iter([False] * 8), useful("moa-n0", target)
+    trace = run(target, drafter, {3: (False, 10**9)}, should_stop=lambda: next(looks, True))
+    assert trace.reason == "stopped" and trace.offline_ids
 
 
 def test_eos_written_alone_ends_the_writing_but_not_the_waiting():
@@ -207,19 +207,6 @@ def test_who_cannot_write_yet_or_at_all_waits(method, question):
     assert trace.output_ids == run(target, drafter, {}).output_ids
     gone = run(target, drafter, {question: (False, 10**9)}, away=Away(patience=0))
     assert gone.reason == "offline" and len(gone.of(Prefilled)) == min(question, 1)
-
-
-def test_a_run_stopped_while_the_link_is_lost_ends_with_what_there_is():
-    target = tiny_target()
-    looks, drafter = iter([False] * 8), useful("moa-n0", target)
-    trace = run(target, drafter, {3: (False, 10**9)}, should_stop=lambda: next(looks, True))
-    assert trace.reason == "stopped" and trace.offline_ids
-
-
-@pytest.mark.parametrize("patience", [-1, float("nan"), "x", None])
-def test_patience_is_a_number_of_seconds(patience):
-    with pytest.raises(UserError, match="patience"):
-        Away(patience=patience)
 
 
 def test_a_link_lost_in_the_prefill_is_part_of_its_time_and_all_traffic_is_told(monkeypatch):

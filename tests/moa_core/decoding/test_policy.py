@@ -4,21 +4,22 @@ import itertools
 import math
 import random
 from collections.abc import Collection
+from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
+from torch import Tensor
 
 from moa_core.decoding.decode import Settings, about
 from moa_core.decoding.policy import FIXED_CYCLES, GOES_ON, Curve, Experience, Line, Sizer
 from moa_core.decoding.settings import tree_of
 from moa_core.decoding.trace import Drafted, Trace, Verified
-from moa_core.decoding.tree import AUTO, DraftTree, Node, TreeSettings, grow
+from moa_core.decoding.tree import AUTO, DraftTree, Frontier, Node, TreeSettings, grow
 from moa_core.decoding.verify import Sampling
 from moa_core.drafters.base import Drafter, Vanilla
 from moa_core.model.target import Target
-from tests.moa_core.simulated import World
 from tests.models import drafter_of, plain_greedy, tiny_target, traced, useful
 from tests.properties import above
 
@@ -29,6 +30,76 @@ METHODS = (
 )  # fmt: skip
 DRAWN = Sampling(1.0, seed=5)
 PROMPTS = ([7], [5, 9, 33, 7, 21, 40, 11], [(i * i + 3) % 60 for i in range(40)])
+
+VOCABULARY = 40
+
+
+@dataclass
+class World:
+    """A target that draws each token from a row of probabilities, and a drafter that knows them
+    up to `temper`; 1: exactly. Rows are sharp or flat, so that some texts are easy."""
+
+    seed: int = 0
+    level: float = 0.5e-3  # seconds: of a drafted level
+    wider: float = 0.02e-3  # of each of its nodes
+    fixed: float = 1e-3  # of a cycle
+    verify: float = 2.5e-3  # of its verification
+    node: float = 0.08e-3  # of each node of that
+    temper: float = 1.0
+    noise: float = 0.1  # share by which times vary
+    now: float = 0.0
+    dice: random.Random = field(init=False)
+
+    def __post_init__(self) -> None:
+        generator = torch.Generator().manual_seed(self.seed)
+        sharp = 1 + 7 * torch.rand(VOCABULARY, 1, generator=generator)
+        self.logits = sharp * torch.randn(VOCABULARY, VOCABULARY, generator=generator)
+        self.odds = self.logits.double().softmax(-1).tolist()
+        self.dice = random.Random(self.seed)
+
+    def clock(self) -> float:
+        return self.now
+
+    def passes(self, seconds: float) -> None:
+        self.now += seconds * (1 + self.noise * self.dice.random())
+
+    def expand(self, frontier: Frontier) -> Tensor:
+        self.passes(self.level + self.wider * len(frontier.tokens))
+        return self.temper * self.logits[frontier.tokens]
+
+    def draw(self, token: int, position: int) -> int:
+        """The target's choice at a position: the same text, whatever is drafted."""
+        dice = random.Random(f"{self.seed}/{position}")
+        return dice.choices(range(VOCABULARY), self.odds[token])[0]
+
+    def verified(self, tree: DraftTree, position: int) -> Verified:
+        """Walk down the tree for as long as the target's choices are in it."""
+        start = self.now
+        self.passes(self.verify + self.node * len(tree))
+        path: list[int] = []
+        node, drawn = 0, self.draw(tree.tokens[0], position)
+        while (child := tree.children[node].get(drawn)) is not None:
+            path.append(child)
+            node, drawn = child, self.draw(drawn, position + len(path))
+        return Verified(1, tuple(path), drawn, (), (), (), (), self.now - start, 0.0)
+
+    def speed(self, shape: TreeSettings, tokens: int, sizer: Sizer | None = None) -> float:
+        """Tokens per second over a text, a first fifth left out."""
+        token = place = warm = 0
+        began = 0.0
+        while place < tokens:
+            if place < tokens // 5:
+                warm, began = place, self.now
+            start = self.now
+            self.passes(self.fixed)
+            root = self.temper * self.logits[token]
+            tree = grow(token, root, self.expand, AUTO if sizer else shape, sizer)
+            drafted = Drafted(1, place, tree, self.now - start)
+            found = self.verified(tree, place)
+            if sizer:
+                sizer.learn(drafted, found)
+            token, place = found.bonus, place + found.gained
+        return (place - warm) / (self.now - began)
 
 
 def sizer_of(world: World) -> Sizer:
@@ -69,7 +140,6 @@ def test_until_anything_is_known_the_tree_is_the_one_asked_for(static):
 
 
 def paths(tree: DraftTree) -> set[tuple[int, ...]]:
-    """The tokens from below the root to each node."""
     return {tuple(tree.tokens[one] for one in above(tree, node)) for node in range(len(tree))}
 
 
@@ -83,12 +153,8 @@ def test_no_tree_is_larger_than_its_limits_and_every_parent_comes_first():
         for node, parent in list(enumerate(tree.parents))[1:]:
             assert parent < node and tree.depths[node] == tree.depths[parent] + 1
             assert tree.log_probs[node] <= tree.log_probs[parent]
-
-
-def test_logits_that_are_no_numbers_draft_nothing():
-    world = World()
-    tree = grow(1, torch.full((40,), math.nan), world.expand, AUTO, sizer_of(world))
-    assert tree.tokens == (1,)
+    # Logits that are no numbers draft nothing.
+    assert grow(1, torch.full((40,), math.nan), world.expand, AUTO, sizer).tokens == (1,)
 
 
 def run(target: Target, drafter: Drafter, prompt: list[int], **settings: Any) -> Trace:
@@ -97,7 +163,6 @@ def run(target: Target, drafter: Drafter, prompt: list[int], **settings: Any) ->
 
 @pytest.fixture(scope="module")
 def plain() -> tuple[Target, list[tuple[list[int], list[int]]]]:
-    """A target, and what it writes alone after each prompt: greedy, and drawn."""
     target = tiny_target(vocab_size=61)
     greedy = [plain_greedy(target, prompt, 30) for prompt in PROMPTS]
     drawn = [run(target, Vanilla(), prompt, sampling=DRAWN).output_ids for prompt in PROMPTS]
@@ -137,7 +202,7 @@ def test_on_a_gpu_the_drafters_own_tree_takes_its_place():
     asked = Settings(tree=AUTO)
     assert tree_of(asked, target, drafter) == AUTO
     assert about(target, drafter, asked)["settings"]["tree"]["auto"]
-    far: Any = SimpleNamespace(device=torch.device("cuda"))
+    far = SimpleNamespace(device=torch.device("cuda"))
     assert tree_of(asked, far, drafter) == drafter.tree
     assert tree_of(Settings(tree=TreeSettings()), far, drafter) == TreeSettings()
 
@@ -150,15 +215,7 @@ def test_no_tree_is_deeper_than_what_is_still_wanted():
         assert max(drafted[0].tree.depths) <= max(wanted - 2, 1)
 
 
-def test_what_was_written_offline_teaches_nothing():
-    sizer, world = Sizer(TreeSettings()), World()
-    tree = grow(1, world.logits[1], world.expand, AUTO, sizer)
-    learn(sizer, tree, (), offline=True)
-    assert sizer.known.cycles == 0
-
-
 def learn(sizer: Sizer, tree: DraftTree, path: tuple[int, ...], offline: bool = False) -> None:
-    """A later cycle of this tree, of which a path was accepted."""
     verified = Verified(3, path, 0, (), (), (), (), 0.1, 0.0)
     sizer.learn(Drafted(3, 0, tree, 0.1, offline=offline), verified)
 
@@ -167,14 +224,13 @@ def test_a_path_that_ends_at_an_expanded_node_says_that_it_did_not_go_on():
     sizer = Sizer(TreeSettings(3, 1, 3))
     first = Node(5, None, 0.0, 0.0, 1, expanded=True)
     second = Node(6, first, -0.5, -0.5, 2, expanded=True)
-    tree = sizer.keep(1, [first, second, Node(7, second, -1.0, -1.0, 3)], AUTO)
-    learn(sizer, tree, (1, 2))
+    for offline in (True, False):  # what was written offline teaches nothing
+        tree = sizer.keep(1, [first, second, Node(7, second, -1.0, -1.0, 3)], AUTO)
+        learn(sizer, tree, (1, 2), offline)
+        assert sizer.known.cycles == (not offline)
     guess = Curve(GOES_ON)
     assert sizer.known.extended(0.0) > guess(0.0)
     assert sizer.known.extended(-0.5) < guess(-0.5)
-
-
-# ---- what a level and a node are worth ----
 
 
 def test_a_line_finds_fixed_and_slope_and_follows_when_they_change():
@@ -187,14 +243,11 @@ def test_a_line_finds_fixed_and_slope_and_follows_when_they_change():
         assert line.each == pytest.approx(each, rel=0.15)
 
 
-def test_a_larger_size_is_never_free_even_where_times_are_noise():
+def test_noise_makes_nothing_free_hiccups_move_little_and_a_slow_first_call_is_forgotten():
     line = Line(0.03)
     for number in range(60):
         line.add(*((20, 0.010) if number % 2 else (1, 0.012)))
     assert line.each > 0 and line(40) > line(20)
-
-
-def test_hiccups_hardly_move_a_line_and_a_slow_first_call_is_forgotten():
     line = Line(0.05)
     line.add(4, 0.5)  # loads and packs
     for number in range(60):
@@ -214,18 +267,6 @@ def test_a_curve_begins_with_what_the_drafter_says_and_learns_what_is_so():
         assert curve(math.log(share)) == pytest.approx(share / 2, abs=0.07)
 
 
-def experience(level: float, wider: float, node: float, rate: float) -> Experience:
-    """What has measured just these costs, and believes the drafter's probabilities."""
-    known = Experience()
-    for size in (1, 8) * 400:
-        known.level.add(size, level + wider * size)
-        known.verified.add(size, 0.002 + node * size)
-    for _ in range(FIXED_CYCLES):
-        known.learn(10, 10 / rate, 1, 0)
-    assert known.ready and known.rate == pytest.approx(rate)
-    return known
-
-
 def trees() -> list[list[tuple[int, float]]]:
     """Random trees of up to seven nodes: (parent, probability of the whole path)."""
     dice, found = random.Random(1), []
@@ -241,7 +282,9 @@ def trees() -> list[list[tuple[int, float]]]:
 
 @pytest.mark.parametrize("node", [0.00001, 0.0002, 0.0006])
 def test_the_kept_nodes_are_the_best_of_all_subtrees(node):
-    known = experience(0.0005, 0.00002, node, 600)
+    known = Experience()
+    known.learn(10, 10 / 600, 1, 0)
+    known.verified.each = node
     for nodes in trees():
         ranked = sorted(range(1, len(nodes)), key=lambda place: -nodes[place][1])
         scores = [math.log(nodes[place][1]) for place in ranked]

@@ -47,9 +47,7 @@ def test_metrics_are_counted_from_the_events():
     assert trace.target_calls == 4
     assert trace.tokens_per_second == pytest.approx(6 / 3.5)
     assert trace.decode_tokens_per_second == pytest.approx(5 / 2.5)
-
-
-def test_one_token_has_no_acceptance_length_and_no_speed_of_decoding():
+    # One token has no acceptance length and no speed of decoding.
     trace = traced(tiny_target(), "vanilla", [5], max_new_tokens=1)
     assert (trace.tau, trace.decode_tokens_per_second, trace.target_calls) == (None, None, 1)
     assert Trace().tau is None and Trace().reason is None and Trace().output_ids == []
@@ -100,8 +98,6 @@ def test_a_trace_from_before_n_was_kept_is_still_read():
     assert trace.accepted_lengths and set(trace.choices) == {None}
 
 
-# ---- traces of anybody's ----
-
 WHOLE, SECONDS, PROBS = st.integers(0, 2**53), st.floats(0, 1e6), st.floats(0, 1)
 SAID = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text() | PROBS,
@@ -149,7 +145,6 @@ def test_a_trace_comes_back_as_it_went(trace):
 
 
 def read(text: str) -> Trace | None:
-    """The trace, if the file is one; else it was refused in one sentence."""
     try:
         return Trace.from_json(text)
     except UserError as refused:

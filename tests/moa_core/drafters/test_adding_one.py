@@ -1,7 +1,5 @@
 """The page on adding a drafter, carried out: its files, its lines, its commands and its test."""
 
-from __future__ import annotations
-
 import importlib
 import json
 import re
@@ -16,10 +14,9 @@ import pytest
 from demo.common.methods import label
 from demo.engine import Engine
 from moa_core.__main__ import main
-from moa_core.decoding.decode import Settings, decode
-from moa_core.decoding.trace import Drafted, Trace
+from moa_core.decoding.trace import Drafted
 from moa_core.loading.load import load_drafter, load_target
-from tests.models import save_bundle
+from tests.models import save_bundle, traced
 
 ROOT = Path(__file__).parents[3]
 PAGE = (ROOT / "docs" / "adding_a_drafter.md").read_text(encoding="utf-8")
@@ -74,10 +71,9 @@ def test_its_commands_run(tmp_path, monkeypatch, capsys):
 
 def test_it_is_accepted_where_a_text_repeats_itself(bundle):
     target = load_target()
-    prompt = [5, 9, 33, 7] * 6
-    events = list(decode(target, load_drafter("bigram", target), prompt, Settings(32)))
-    first = next(event for event in events if isinstance(event, Drafted))
-    assert len(first.tree) > 1 and Trace(events=events).target_calls <= 32
+    drafter = load_drafter("bigram", target)
+    trace = traced(target, drafter, [5, 9, 33, 7] * 6, max_new_tokens=32)
+    assert len(trace.of(Drafted)[0].tree) > 1 and trace.target_calls <= 32
 
 
 def test_the_page_offers_it(bundle):

@@ -115,8 +115,6 @@ def test_the_loop_settles_on_the_fastest_and_only_who_drafts_takes_anything_in()
 
 
 def take_turns(patch: pytest.MonkeyPatch, turn: Callable[[Chooser], int]) -> None:
-    """Candidates are picked by this rule."""
-
     def pick(chooser: Chooser) -> int:
         chooser.now = turn(chooser)
         return chooser.now

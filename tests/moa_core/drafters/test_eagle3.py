@@ -1,7 +1,5 @@
 """EAGLE-3: published forms load, drafts are those of the formulas, training is drafting."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any
@@ -29,49 +27,32 @@ from tests.models import one_reply, plain_greedy, tiny_target, traced
 E, V, WORDS, LAYERS, EPS = 32, 64, 20, 8, 0.1
 PROMPT = [5, 9, 33, 7, 21, 40, 11]
 CHAIN = TreeSettings(depth=4, breadth=1, budget=4)
-CONFIG: dict[str, Any] = {
-    "architectures": ["LlamaForCausalLMEagle3"],
-    "model_type": "llama",
-    "hidden_size": E,
-    "num_attention_heads": 4,
-    "num_key_value_heads": 2,
-    "intermediate_size": 48,
-    "num_hidden_layers": 1,
-    "rms_norm_eps": EPS,
-    "vocab_size": V,
-    "draft_vocab_size": WORDS,
-}
+LAYER: dict[str, Any] = {
+    "model_type": "llama", "hidden_size": E, "num_attention_heads": 4, "num_key_value_heads": 2,
+    "intermediate_size": 48, "num_hidden_layers": 1, "rms_norm_eps": EPS, "vocab_size": V,
+}  # fmt: skip
+WORD_COUNT = {"draft_vocab_size": WORDS}
+CONFIG = {"architectures": ["LlamaForCausalLMEagle3"], **LAYER, **WORD_COUNT}
 NESTED = {
-    "architectures": ["Eagle3Speculator"],
-    "speculators_model_type": "eagle3",
-    "draft_vocab_size": WORDS,
-    "eagle_aux_hidden_state_layer_ids": None,
-    "target_hidden_size": None,
-    "transformer_layer_config": {
-        key: one for key, one in CONFIG.items() if key not in ("architectures", "draft_vocab_size")
-    },
-}
+    "architectures": ["Eagle3Speculator"], "speculators_model_type": "eagle3", **WORD_COUNT,
+    "eagle_aux_hidden_state_layer_ids": None, "target_hidden_size": None,
+    "transformer_layer_config": LAYER,
+}  # fmt: skip
 
 
 def weights(layers: int = 3, words: int | None = WORDS, **more: tuple[int, ...]) -> dict[str, Any]:
     """Random weights under SafeAILab's names. words: None for a head of all words."""
     draw = torch.Generator().manual_seed(3)
+    part = {
+        "hidden_norm": (E,), "input_layernorm": (E,), "post_attention_layernorm": (E,),
+        "self_attn.q_proj": (E, 2 * E), "self_attn.k_proj": (E // 2, 2 * E),
+        "self_attn.v_proj": (E // 2, 2 * E), "self_attn.o_proj": (E, E),
+        "mlp.gate_proj": (48, E), "mlp.up_proj": (48, E), "mlp.down_proj": (E, 48),
+    }  # fmt: skip
     shapes = {
-        "fc.weight": (E, layers * E),
-        "midlayer.hidden_norm.weight": (E,),
-        "midlayer.input_layernorm.weight": (E,),
-        "midlayer.post_attention_layernorm.weight": (E,),
-        "midlayer.self_attn.q_proj.weight": (E, 2 * E),
-        "midlayer.self_attn.k_proj.weight": (E // 2, 2 * E),
-        "midlayer.self_attn.v_proj.weight": (E // 2, 2 * E),
-        "midlayer.self_attn.o_proj.weight": (E, E),
-        "midlayer.mlp.gate_proj.weight": (48, E),
-        "midlayer.mlp.up_proj.weight": (48, E),
-        "midlayer.mlp.down_proj.weight": (E, 48),
-        "norm.weight": (E,),
-        "lm_head.weight": (words or V, E),
-        **more,
-    }
+        "fc.weight": (E, layers * E), "norm.weight": (E,), "lm_head.weight": (words or V, E),
+        **{f"midlayer.{name}.weight": shape for name, shape in part.items()}, **more,
+    }  # fmt: skip
     found = {
         name: torch.randn(shape, generator=draw) * 0.2 + (1.0 if "norm" in name else 0.0)
         for name, shape in shapes.items()
@@ -86,7 +67,6 @@ def weights(layers: int = 3, words: int | None = WORDS, **more: tuple[int, ...])
 def loaded(
     folder: Path, target: Target, tensors: dict[str, Tensor], config: dict[str, Any] = CONFIG
 ) -> Eagle3Drafter:
-    """The drafter of a folder with these files."""
     folder.mkdir(exist_ok=True)
     (folder / "config.json").write_text(json.dumps(config), encoding="utf-8")
     save_file(tensors, folder / "model.safetensors")
@@ -112,11 +92,8 @@ def rms(x: Tensor, weight: Tensor) -> Tensor:
 def by_the_book(
     target: Target, tensors: dict[str, Tensor], chain: list[int], residual: bool = False
 ) -> list[Tensor]:
-    """Log-probabilities [D] after each token of a chain below the prompt: the formulas, no cache,
-    no masks, each draft's rows one after another.
-
-    chain  the root and the drafted tokens
-    """
+    """Log-probabilities [D] after each token of a chain, root first, below the prompt: by the
+    formulas, without cache and masks."""
     text = torch.tensor([PROMPT])
     states = target.model(text, output_hidden_states=True).hidden_states
     tapped = torch.cat([states[layer][0] for layer in (2, 4, 5)], -1)  # of 8 layers
@@ -151,7 +128,6 @@ def by_the_book(
 
 
 def drafted(target: Target, drafter: Eagle3Drafter) -> tuple[list[int], list[float]]:
-    """A first cycle's chain: root and drafts, and their cumulative log-probabilities."""
     run = traced(target, drafter, PROMPT, max_new_tokens=8, tree=CHAIN)
     assert run.output_ids == plain_greedy(target, PROMPT, 8)
     tree = run.of(Drafted)[0].tree
@@ -240,7 +216,6 @@ def test_layers_of_small_targets_differ():
 def test_it_trains_on_what_it_drafts_from(target, monkeypatch):
     """Each unrolled draft's loss is that of the draft itself, from the same row of the text."""
     drafter = fresh("eagle3", target, seed=1)
-    assert isinstance(drafter, Eagle3Drafter)
     tokens, log_probs = drafted(target, drafter)
     batch = one_reply(torch.tensor([[*PROMPT, *tokens, 3]]), len(PROMPT))
     lesson = teach(target, batch, {LAYERS - layer for layer in drafter.net.config.layers})

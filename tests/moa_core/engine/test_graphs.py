@@ -1,8 +1,9 @@
-"""Graphs say what the torch modules that they were made from say, whoever drafted before."""
-
-from __future__ import annotations
+"""Graphs say what the torch modules they were made from say, and write the target's own text."""
 
 import copy
+import os
+import subprocess
+import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from moa_core.decoding.tree import DraftTree, Frontier
-from moa_core.drafters.base import Drafter, Stepwise
+from moa_core.drafters.base import Drafter
 from moa_core.engine import accelerate, accelerate_drafter, drafters
 from moa_core.engine import target as targets
 from moa_core.engine.graph import BLOCK, eight_bits
@@ -20,22 +21,16 @@ from moa_core.model.cache import KVCache
 from moa_core.model.target import Target
 from moa_core.train.drafters import fresh
 from tests import models
-from tests.models import tiny_target, traced, variant
+from tests.models import BUSH, tiny_target, traced, variant
 
 PROMPT = [(i * i + 3) % 60 for i in range(21)]
-TREE = DraftTree(  # two siblings, a long branch beside a short one, the same token twice
-    (11, 3, 40, 8, 3, 17, 2, 50), (-1, 0, 0, 1, 1, 3, 2, 5), (0, 1, 1, 2, 2, 3, 2, 4), (0.0,) * 8
-)
 CLOSE = {"atol": 2e-5, "rtol": 1e-4}
 SHAPES: dict[str, dict[str, Any]] = {
     **{name: models.SHAPES[name] for name in ("llama", "llama, 6 heads on 3", "mistral")},
     "llama, 5 heads on 1": models.SHAPES["llama, 5 heads on 1"],
     "llama, heads of 16": {"head_dim": 16},
     "llama, all biases": {**models.SHAPES["llama, all biases"], "head_dim": 16},
-    "llama, yarn": {"head_dim": 16, "rope_parameters": {
-        "rope_type": "yarn", "rope_theta": 1e4, "factor": 4.0,
-        "original_max_position_embeddings": 64,
-    }},
+    "llama, yarn": {"head_dim": 16, "rope_parameters": models.YARN},
     "llama, tied": {"tie_word_embeddings": True, "rms_norm_eps": 0.1},
     "qwen2": {"family": "qwen2", "head_dim": 16},
     "qwen3": {"family": "qwen3", "head_dim": 24},
@@ -73,24 +68,13 @@ def test_the_target_reads_and_verifies_as_torch_does(shape, monkeypatch):
         logits, seen = run.prefill(PROMPT, 64)
         parts = [logits, seen.hidden, seen.keys_values()]
         for path in ((2, 6), (1, 3, 5, 7), ()):  # the last two behind a cache that was closed up
-            parts.append(run.verify(TREE))
+            parts.append(run.verify(BUSH))
             seen = run.keep(path)
             parts += [seen.hidden, seen.keys_values()]
         run.rewind(len(PROMPT) + 2)
         said.append([*parts, run.verify(DraftTree.only_root(5))])
     for one, other in zip(*said, strict=True):
         torch.testing.assert_close(one, other, **CLOSE)
-
-
-@torch.inference_mode()
-def test_logits_of_a_node_do_not_hang_on_its_siblings():
-    run = accelerate(tiny_target()).fork()
-    run.prefill(PROMPT, 64)
-    together = run.verify(TREE)
-    for path in ([1], [1, 4], [1, 3, 5, 7]):
-        tokens = [TREE.tokens[node] for node in path]
-        alone = run.verify(DraftTree.chain(TREE.tokens[0], tokens, [0.0] * len(path)))[-1]
-        torch.testing.assert_close(alone, together[path[-1]], atol=1e-5, rtol=1e-5)
 
 
 @pytest.mark.parametrize(
@@ -119,7 +103,6 @@ def test_every_level_says_what_torch_says(method, shape, int8, monkeypatch):
 def levels_of(target: Target, drafter: Drafter) -> list[Tensor]:
     """What a drafter says of the root and of two levels, in two cycles."""
     target, drafter, said = target.fork(), drafter.fork(), []
-    assert isinstance(drafter, Stepwise)
     drafter.open(target, 80)
     _, seen = target.prefill(PROMPT, 80)
     for token in (5, 8):
@@ -203,12 +186,11 @@ def test_eight_bits_hold_the_largest_number_of_each_block():
     assert int(whole.min()) >= 1 and whole[2].max() == 128
 
 
-def test_forks_share_weights_and_keep_their_own_text():
-    target = accelerate(tiny_target())
-    with torch.inference_mode():
-        one, other = target.fork(), target.fork()
-        expected, _ = one.prefill(PROMPT, 32)
-        other.prefill(PROMPT[::-1], 32)
-        one.rewind(len(PROMPT) - 1)
-        again = one.verify(DraftTree.only_root(PROMPT[-1]))[0]
-        torch.testing.assert_close(again, expected, **CLOSE)
+def test_the_engine_keeps_no_events_to_send(tmp_path):
+    """On Linux onnxruntime's import alone would write a device id and events to send."""
+    env = {name: value for name, value in os.environ.items() if not name.startswith("XDG_")}
+    env |= {"HOME": str(tmp_path), "PYTHONDONTWRITEBYTECODE": "1"}
+    env.pop("ORT_DISABLE_TELEMETRY", None)
+    code = "import moa_core.engine, onnxruntime"
+    subprocess.run([sys.executable, "-c", code], env=env, check=True, timeout=120)
+    assert not list(tmp_path.rglob("*"))

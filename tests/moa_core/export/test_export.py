@@ -1,4 +1,4 @@
-"""Exports load as they were, and have a card."""
+"""Exports load as they were; transformers decodes with them, with its options or a refusal."""
 
 from pathlib import Path
 from typing import Any

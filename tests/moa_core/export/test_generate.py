@@ -14,16 +14,13 @@ from torch import Tensor
 from transformers import GenerationConfig
 from transformers.generation import BaseStreamer
 
-from moa_core.decoding.decode import Settings, decode
-from moa_core.decoding.trace import Trace
 from moa_core.decoding.verify import Sampling
 from moa_core.errors import UserError
 from moa_core.export.generate import generate
 from moa_core.export.write import DISTRIBUTION, export
 from moa_core.loading.drafter_files import save_drafter
-from moa_core.loading.load import load_drafter
 from moa_core.model.target import Target
-from tests.models import save_target, tiny_target, tiny_tokenizer, useful
+from tests.models import save_target, tiny_target, tiny_tokenizer, traced, useful
 
 ROOT = Path(__file__).parents[3]
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
@@ -107,7 +104,6 @@ def test_transformers_writes_the_same_with_fewer_forwards(target, tmp_path):
 
 
 def up_to(length: int) -> list[Callable[..., Tensor]]:
-    """Stopping criteria of a length."""
     return [lambda ids, scores, **_: torch.tensor([ids.shape[1] >= length])]
 
 
@@ -139,9 +135,8 @@ def test_stop_strings_end_it_as_does_what_stands_beside_them(target, folder):
 def test_a_sample_is_the_loops_own_draw_for_its_seed(target, folder):
     options = {"max_new_tokens": 20, "do_sample": True, "temperature": 0.8, "top_p": 0.9}
     found = ours(target, folder, **options, top_k=30, seed=4)
-    settings = Settings(20, sampling=Sampling(0.8, 0.9, 30, 4))
-    run = decode(target, load_drafter("none", target), PROMPT[0].tolist(), settings)
-    assert found[0, 6:].tolist() == Trace(events=list(run)).output_ids
+    how = {"max_new_tokens": 20, "sampling": Sampling(0.8, 0.9, 30, 4)}
+    assert found[0, 6:].tolist() == traced(target, "vanilla", PROMPT[0].tolist(), **how).output_ids
 
 
 def test_a_dictionary_says_how_many_forwards_it_took(target, folder):
@@ -164,28 +159,20 @@ def test_a_dictionary_says_how_many_forwards_it_took(target, folder):
         ({"past_key_values": ()}, "work with past_key_values"),
         ({"attention_mask": torch.tensor([[0, 1, 1, 1, 1, 1]])}, "has padding"),
         ({"tree": {"depth": 0}}, "Tree depth"),
+        ({"prompt": PROMPT.repeat(2, 1)}, "there are 2"),
+        ({"folder": None}, "Say where the drafter's weights"),
+        ({"folder": "no//where"}, "There is no folder"),
+        ({"target": tiny_target(hidden_size=48)}, "does not fit this target"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_drafted_is_refused_in_a_sentence(target, folder, options, words):
     with pytest.raises(UserError, match=words) as caught:
-        ours(target, folder, **{"max_new_tokens": 10, "do_sample": False, **options})
+        short = {"max_new_tokens": 10, "do_sample": False}
+        ours(**{"target": target, "folder": folder, **short, **options})
     assert "\n" not in str(caught.value) and isinstance(caught.value, ValueError)
 
 
-def test_prompts_and_drafters_that_do_not_fit_are_refused(target, folder):
-    for words, given in {
-        "there are 2": (target, folder, PROMPT.repeat(2, 1)),
-        "Say where the drafter's weights": (target, None),
-        "There is no folder": (target, "no//where"),
-        "does not fit this target": (tiny_target(hidden_size=48), folder),
-    }.items():
-        with pytest.raises(UserError, match=words):
-            ours(*given, max_new_tokens=4)
-
-
 class Listener(BaseStreamer):
-    """Keeps what a streamer is given."""
-
     def __init__(self) -> None:
         self.heard: list[list[int]] = []
 

@@ -14,7 +14,6 @@ from tests.serving import serving
 
 @pytest.fixture
 def models(bundle: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The tiny bundle, for this process and those it starts."""
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
     return bundle
 
@@ -31,13 +30,11 @@ def shared_process(saved_bundle: Path) -> Iterator[ServerProcess]:
 
 @pytest.fixture
 def process(shared_process: ServerProcess, models: Path) -> ServerProcess:
-    """A server of the tiny bundle."""
     return shared_process
 
 
 @pytest.fixture
 def served() -> Iterator[Served]:
-    """A server in a thread."""
     with serving(TARGET, drafter_for, TOKEN, Limits(sessions=4)) as both:
         yield both
 

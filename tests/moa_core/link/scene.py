@@ -17,7 +17,15 @@ from moa_core.link.emulator import Link
 from moa_core.link.remote import Remote
 from moa_core.link.server import Server
 from moa_core.link.session import Session
-from moa_core.link.wire import First, Prefill, Share, Stream, Verify, Welcome, encode
+from moa_core.link.wire import (
+    First,
+    Prefill,
+    Share,
+    Stream,
+    Verify,
+    Welcome,
+    encode,
+)
 from moa_core.model.target import Target
 from moa_core.train.drafters import fresh
 from tests.models import plain_greedy, tiny_target, useful
@@ -54,7 +62,6 @@ def caller(port: int, **hello: Any) -> Caller:
 
 
 def begun(port: int) -> Caller:
-    """One that has had its prompt read."""
     one = caller(port)
     assert isinstance(one.ask(Prefill(1, PROMPT, 100)), First)
     assert isinstance(one.hear(), Share)
@@ -79,14 +86,12 @@ def run(
 
 
 def answers(session: Session, request: Prefill | Verify | Stream) -> Any:
-    """What an honest server says."""
     if isinstance(request, Verify):
         return [session.verify(request)]
     return (session.prefill if isinstance(request, Prefill) else session.push)(request)
 
 
 def check_good_client(port: int) -> None:
-    """A client that means well gets the right text."""
     assert run("moa-n1", port, count=20).output_ids == GREEDY[:20]
 
 

@@ -46,9 +46,7 @@ def releases(text: str, sizes: list[int], direction: str = UP) -> list[float]:
     return [made.release(direction, size) for size in sizes]
 
 
-def test_a_message_takes_its_time_on_the_line_and_half_a_round_trip(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_message_takes_its_time_on_the_line_and_half_a_round_trip(monkeypatch):
     monkeypatch.setattr(emulator, "monotonic", lambda: 0.0)
     # 1 Mbit/s carries 1000 bytes in 8 ms; the second message waits for the first.
     text = "rtt=100,up=1,down=2"
@@ -63,7 +61,7 @@ def test_a_message_takes_its_time_on_the_line_and_half_a_round_trip(
     assert min(releases("rtt=1,jitter=50", [0] * 100)) == 0.0
 
 
-def test_messages_come_in_order_and_none_before_its_time() -> None:
+def test_messages_come_in_order_and_none_before_its_time():
     _, near = joined(Link(LinkSettings(rtt=20, jitter=20)))
     began = monotonic()
     frames = [bytes([number]) for number in range(30)]
@@ -75,8 +73,7 @@ def test_messages_come_in_order_and_none_before_its_time() -> None:
         near.recv(0.01)
 
 
-def test_during_a_cut_nothing_passes_and_afterwards_everything_does() -> None:
-    """Goodbyes and new connections included."""
+def test_during_a_cut_nothing_passes_and_afterwards_everything_does():
     made = Link(LinkSettings(rtt=4))
     echo, near = joined(made)
     near.send(b"before")
@@ -99,7 +96,7 @@ def test_during_a_cut_nothing_passes_and_afterwards_everything_does() -> None:
         near.recv(10)
 
 
-def test_a_link_is_a_preset_or_figures() -> None:
+def test_a_link_is_a_preset_or_figures():
     for name, settings in PRESETS.items():
         assert link(name) is settings and settings.name == name and settings.title
         assert link(settings.spec).spec == settings.spec
@@ -111,7 +108,7 @@ def test_a_link_is_a_preset_or_figures() -> None:
     "text",
     ["6g", "", "rtt=60,ping=3", "rtt=60,4g", "rtt=fast", "rtt=-1", "rtt=nan", "down=0", "up=inf"],
 )
-def test_nonsense_is_refused_with_a_sentence(text: str) -> None:
+def test_nonsense_is_refused_with_a_sentence(text):
     with pytest.raises(UserError, match="No link is called") as caught:
         link(text)
     assert all(name in str(caught.value) for name in PRESETS)

@@ -64,9 +64,6 @@ def decoded(method: str, kind: type, lie: Lie, after: int = AFTER) -> tuple[str,
     return told, trace.output_ids
 
 
-# ---- numbers ----
-
-
 def other(half: dict[str, Numbers], change: Callable[[torch.Tensor], torch.Tensor]) -> Any:
     """A half whose last tensor has another shape."""
     *names, last = half
@@ -84,9 +81,9 @@ HALVES: dict[str, Callable[[dict[str, Numbers]], Any]] = {
 }
 
 
-@pytest.mark.parametrize("method", [*METHODS, "moa-n2", "vanilla"])
+@pytest.mark.parametrize("method", [*METHODS, "moa-n2", "eagle3", "independent", "vanilla"])
 @torch.inference_mode()
-def test_a_drafter_knows_the_shapes_of_its_half_and_no_other_is_let_in(method: str) -> None:
+def test_a_drafter_knows_the_shapes_of_its_half_and_no_other_is_let_in(method):
     target = tiny_target(family="qwen3", head_dim=12, num_key_value_heads=1)
     drafter = Vanilla() if method == "vanilla" else fresh(method, target, 0)
     drafter.serve(target, 64)
@@ -99,9 +96,6 @@ def test_a_drafter_knows_the_shapes_of_its_half_and_no_other_is_let_in(method: s
         for lie in HALVES.values() if half else ():
             with pytest.raises(UserError, match=r"was due|more numbers than"):
                 check_half(lie(half), due, "bf16")
-
-
-# ---- choices ----
 
 
 def widened(message: Any) -> Any:
@@ -133,14 +127,12 @@ LIES: dict[str, tuple[type, Lie, str]] = {
 
 
 @pytest.mark.parametrize(("kind", "lie", "words"), LIES.values(), ids=LIES.keys())
-def test_what_does_not_fit_the_question_is_refused(kind: type, lie: Lie, words: str) -> None:
+def test_what_does_not_fit_the_question_is_refused(kind, lie, words):
     after = {wire.Share: 1, wire.First: 0}.get(kind, AFTER)
     told, text = decoded("vanilla" if kind is wire.Pushed else "moa-n0", kind, lie, after)
     assert words in told and text == GREEDY[: len(text)]
     assert len(text) > AFTER if after == AFTER else len(text) == after
 
-
-# ---- a client's part of a target ----
 
 SPEAKING = speaking_target()
 with torch.no_grad():  # of numbers that bfloat16 has, too: the mark does not tell the two apart
@@ -208,9 +200,7 @@ def sends(folder: Path, mark: str = "") -> Script:
 
 
 @pytest.mark.parametrize("change", SENT.values(), ids=SENT.keys())
-def test_a_target_that_is_not_what_was_asked_for_is_refused_and_not_kept(
-    tmp_path: Path, sent: Path, change: Callable[[Path], Any]
-) -> None:
+def test_a_target_that_is_not_what_was_asked_for_is_refused_and_not_kept(tmp_path, sent, change):
     cache = tmp_path / "cache"
     with scripted(sends(sent)) as address:
         change(sent)
@@ -222,9 +212,7 @@ def test_a_target_that_is_not_what_was_asked_for_is_refused_and_not_kept(
 
 
 @pytest.mark.parametrize("mark", ["../../elsewhere", "", "x" * 300, "/etc/x", "a\nb"])
-def test_a_mark_that_would_be_another_folder_is_refused(
-    tmp_path: Path, sent: Path, mark: str
-) -> None:
+def test_a_mark_that_would_be_another_folder_is_refused(tmp_path, sent, mark):
     before = sorted(tmp_path.rglob("*"))
     with (
         scripted(sends(sent, mark or " ")) as address,
@@ -243,9 +231,7 @@ BAD: list[tuple[Iterable[wire.Piece], str]] = [
 
 
 @pytest.mark.parametrize(("sent", "words"), BAD)
-def test_what_does_not_belong_or_fit_here_is_not_kept(
-    sent: Iterable[wire.Piece], words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_does_not_belong_or_fit_here_is_not_kept(sent, words, tmp_path, monkeypatch):
     if "fits" in words:
         monkeypatch.setattr("shutil.disk_usage", lambda place: SimpleNamespace(free=150))
     with pytest.raises(UserError, match=words):
@@ -253,7 +239,7 @@ def test_what_does_not_belong_or_fit_here_is_not_kept(
     assert not [*tmp_path.rglob("x"), *tmp_path.rglob("kept*"), *(tmp_path / "a").iterdir()]
 
 
-def test_files_are_packed_once_for_all_and_go_with_the_server(monkeypatch) -> None:
+def test_files_are_packed_once_for_all_and_go_with_the_server(monkeypatch):
     written, folders = [], []
     real = client_weights.write
 

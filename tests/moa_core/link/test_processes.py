@@ -9,6 +9,8 @@ import socket
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
+from unittest.mock import Mock
 
 import psutil
 import pytest
@@ -29,20 +31,12 @@ from tests.serving import Caller, until
 SECRET = "tok-5f1c9e-SECRET"
 
 
-# ---- what it says when it cannot serve ----
-
-
-def test_where_it_cannot_listen_it_says_so_in_one_sentence(
-    models: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_where_it_cannot_listen_it_says_so_in_one_sentence(models, capfd):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
         with pytest.raises(UserError, match="did not start: what it printed above says why"):
             ServerProcess("--port", port)
     assert f"error: Cannot listen on 127.0.0.1:{port}" in capfd.readouterr().err
-
-
-# ---- its end ----
 
 
 PARENT = """
@@ -55,13 +49,12 @@ time.sleep(600)
 
 
 @pytest.mark.slow
-def test_a_server_ends_with_its_parent_and_leaves_no_files(models: Path, tmp_path: Path) -> None:
+def test_a_server_ends_with_its_parent_and_leaves_no_files(models, tmp_path):
     """Even where the parent is killed while a client is here."""
     env = os.environ | {"TMPDIR": str(tmp_path), "PYTHONPATH": str(ROOT)}
     parent = subprocess.Popen(
         [sys.executable, "-c", PARENT], env=env, stdout=subprocess.PIPE, text=True
     )
-    assert parent.stdout is not None
     pid, port, token = parent.stdout.readline().split()
     child = psutil.Process(int(pid))
     assert "serve" in child.cmdline() and token not in " ".join(child.cmdline())
@@ -73,9 +66,7 @@ def test_a_server_ends_with_its_parent_and_leaves_no_files(models: Path, tmp_pat
     assert not list(tmp_path.glob("moa-weights-*"))
 
 
-def test_a_drafter_served_from_a_folder_goes_by_the_folder_s_name(
-    models: Path, tmp_path: Path
-) -> None:
+def test_a_drafter_served_from_a_folder_goes_by_the_folder_s_name(models, tmp_path):
     folder = Path(shutil.copytree(models / "moa-n1", tmp_path / "my-own"))
     target = load_target()
     load = _drafters([str(folder)], target)
@@ -85,18 +76,17 @@ def test_a_drafter_served_from_a_folder_goes_by_the_folder_s_name(
         load(str(folder))
 
 
-# ---- secrets ----
-
-
-def test_a_wrong_token_and_the_right_one_are_in_no_sentence_and_no_log(
-    models: Path, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_a_token_is_in_no_sentence_no_log_no_list_of_processes(models, caplog, capfd):
     with (
         caplog.at_level(logging.DEBUG, "moa_core"),
         ServerProcess() as process,
         pytest.raises(UserError) as refused,
     ):
+        arguments = psutil.Process(process.pid).cmdline()
+        told = fire(process.port, b"GET /health HTTP/1.1\r\nHost: here\r\n\r\n")
         reach(Address(process.address().url, SECRET), Hello(VERSION, SECRET))
+    assert "serve" in arguments and process.token not in " ".join(arguments)
+    assert told.startswith(b"HTTP/1.1 200") and process.token.encode() not in told
     log = caplog.text + capfd.readouterr().err  # the server's, too
     said = f"{refused.value}{refused.getrepr()}{log}"
     assert "The token is wrong" in said
@@ -104,49 +94,40 @@ def test_a_wrong_token_and_the_right_one_are_in_no_sentence_and_no_log(
     assert SECRET not in log
 
 
-def test_what_holds_a_token_does_not_show_it(process: ServerProcess) -> None:
+def test_what_holds_a_token_does_not_show_it():
     for one in (Address("ws://here:1", SECRET), Hello(VERSION, SECRET, session=SECRET)):
         assert SECRET not in repr(one) and SECRET not in str(one) and SECRET not in f"{[one]}"
     with pytest.raises(UserError, match="cannot contain a password") as refused:
         Address(f"ws://me:{SECRET}@here:1")
     assert SECRET not in str(refused.value)
-    arguments = psutil.Process(process.pid).cmdline()
-    assert "serve" in arguments and process.token not in " ".join(arguments)
-    told = fire(process.port, b"GET /health HTTP/1.1\r\nHost: here\r\n\r\n")
-    assert told.startswith(b"HTTP/1.1 200") and process.token.encode() not in told
 
 
-def test_a_trace_over_a_link_has_neither_token(
-    process: ServerProcess, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:  # fmt: skip
+@pytest.fixture
+def generated(process: ServerProcess, tmp_path: Path, monkeypatch, capsys) -> Any:
+    """What `generate` with these words prints over a link."""
+    monkeypatch.setenv("MOA_CACHE", str(tmp_path / "cache"))
+
+    def words(*more: str) -> Any:
+        there = ["--server", process.address().url, "--token", process.token]
+        text = ["--prompt", "The fox", "--max-new-tokens", "4"]
+        assert main(["generate", *there, *text, *more]) == 0
+        return capsys.readouterr()
+
+    return words
+
+
+def test_a_trace_over_a_link_has_neither_token(generated, process, tmp_path, monkeypatch):
     monkeypatch.setenv("HF_TOKEN", f"hf_{SECRET}")
-    monkeypatch.setenv("MOA_CACHE", str(tmp_path / "cache"))
-    trace = tmp_path / "trace.json"
-    words = ["generate", "--server", process.address().url, "--token", process.token]
-    words += ["--prompt", "The fox", "--max-new-tokens", "4", "--json", "--trace", str(trace)]
-    assert main(words) == 0
-    captured = capsys.readouterr()
-    written = trace.read_text() + captured.out + captured.err
-    assert json.loads(captured.out)["output_ids"]
-    assert process.token not in written and SECRET not in written
-    for path in (tmp_path / "cache").rglob("*.json"):
-        assert process.token not in path.read_text()
+    captured = generated("--json", "--trace", str(tmp_path / "trace.json"))
+    files = [path.read_text() for path in tmp_path.rglob("*.json")]
+    assert json.loads(captured.out)["output_ids"] and len(files) > 1
+    for written in (captured.out, captured.err, *files):
+        assert process.token not in written and SECRET not in written
 
 
-def test_what_no_target_has_verified_is_told(
-    process: ServerProcess, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:  # fmt: skip
-    def lost(*_: object) -> None:
-        raise LinkLost(0.0)
-
-    monkeypatch.setenv("MOA_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr(Remote, "verify", lost)
+def test_what_no_target_has_verified_is_told(generated, monkeypatch):
+    monkeypatch.setattr(Remote, "verify", Mock(side_effect=LinkLost(0.0)))
     monkeypatch.setattr(Remote, "back", lambda *_: False)
-    words = ["generate", "--server", process.address().url, "--token", process.token]
-    words += ["--prompt", "The fox", "--max-new-tokens", "4", "--ignore-eos", "--patience", "0"]
-    assert main(words) == 0
-    captured = capsys.readouterr()
+    captured = generated("--ignore-eos", "--patience", "0")
     assert re.search(r"The link was lost: the last 3 tokens are the drafter's own", captured.err)
     assert "ended by offline" in captured.out

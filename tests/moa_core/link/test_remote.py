@@ -2,7 +2,6 @@
 
 import random
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -21,13 +20,12 @@ from moa_core.decoding.trace import (
 from moa_core.decoding.tree import AUTO
 from moa_core.decoding.verify import Sampling
 from moa_core.drafters.auto import AutoDrafter
-from moa_core.drafters.base import Drafter, Vanilla
+from moa_core.drafters.base import Vanilla
 from moa_core.errors import UserError
 from moa_core.link.client_weights import fetch, keep, open_target
 from moa_core.link.connection import Address, Wire, reach
 from moa_core.link.remote import Remote
 from moa_core.link.wire import First
-from moa_core.model.target import Target
 from tests.moa_core.link.scene import (
     FRESH,
     GREEDY,
@@ -52,13 +50,12 @@ AUTO_N = AutoDrafter([useful("moa-n0", TARGET), useful("moa-n1", TARGET)])
 
 @pytest.fixture(scope="module")
 def served() -> Iterator[Served]:
-    """A server for all of this module."""
     with serving(TARGET, drafter_for, TOKEN) as both:
         yield both
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_over_a_socket_text_and_exact_drafts_are_the_same(method: str, served: Served) -> None:
+def test_over_a_socket_text_and_exact_drafts_are_the_same(method, served):
     local = run("vanilla" if method == "streamed" else method)
     exact, small = run(method, served[1], kind="f32"), run(method, served[1], kind="bf16")
     for trace in (exact, small):
@@ -74,10 +71,7 @@ def test_over_a_socket_text_and_exact_drafts_are_the_same(method: str, served: S
 
 
 def cuts(seed: int) -> list[tuple[str, int, float]]:
-    """Some cuts, each after a few messages or many, for a moment or longer than silence lasts.
-
-    The first one falls after the first handshake; later ones fall within handshakes as well.
-    """
+    """For a moment, or longer than silence lasts; all but the first may be in a handshake."""
     draw = random.Random(seed)
     return [
         (draw.choice(["up", "down"]), draw.randint(1 if number else 5, 25), draw.uniform(0.02, 1.2))
@@ -86,7 +80,6 @@ def cuts(seed: int) -> list[tuple[str, int, float]]:
 
 
 def check_cuts(method: str, sampling: Sampling, port: int, seeds: range) -> tuple[int, int]:
-    """Every schedule of cuts gives the local text. Returns losses noticed, offline tokens."""
     local = run(method, sampling=sampling, count=50)
     lost = alone = 0
     for seed in seeds:
@@ -113,9 +106,7 @@ def check_times(trace: Trace) -> None:
     ("method", "sampling"),
     [(method, SAMPLED if method == "moa-n1" else Sampling()) for method in CUT],
 )
-def test_wherever_the_link_is_cut_no_token_is_lost_or_doubled(
-    method: str, sampling: Sampling, served: Served
-) -> None:
+def test_wherever_the_link_is_cut_no_token_is_lost_or_doubled(method, sampling, served):
     lost, alone = check_cuts(method, sampling, served[1], range(2))
     # A stream measures the round trip at its handshake alone: a busy machine makes it patient.
     assert lost or method == "streamed"
@@ -125,13 +116,12 @@ def test_wherever_the_link_is_cut_no_token_is_lost_or_doubled(
 @pytest.mark.slow
 @pytest.mark.parametrize("sampling", [Sampling(), SAMPLED])
 @pytest.mark.parametrize("method", CUT)
-def test_hundreds_of_schedules_of_cuts(method: str, sampling: Sampling, served: Served) -> None:
+def test_hundreds_of_schedules_of_cuts(method, sampling, served):
     check_cuts(method, sampling, served[1], range(100, 142))
 
 
 @pytest.mark.parametrize("lost_again", [False, True])
-def test_a_server_that_starts_anew_reads_the_text_again(lost_again: bool) -> None:
-    """Also when the link is lost once more before its first answer has come."""
+def test_a_server_that_starts_anew_reads_the_text_again(lost_again):
     trace = Trace()
     settings = Settings(60, TREE, away=Away(patience=20))
     with serving(TARGET, drafter_for, TOKEN) as (_, port):
@@ -157,15 +147,13 @@ def test_a_server_that_starts_anew_reads_the_text_again(lost_again: bool) -> Non
     assert trace.of(LinkBack)
 
 
-def test_a_link_that_stays_cut_ends_the_run_with_the_drafter_s_text(served: Served) -> None:
+def test_a_link_that_stays_cut_ends_the_run_with_the_drafter_s_text(served):
     link = CutLink([("down", 8, 30.0)])
     trace = run("moa-n0", served[1], away=Away(patience=0.1), link=link)
     assert trace.reason == "offline" and trace.offline_ids and len(trace.output_ids) == 40
 
 
-def test_a_client_with_its_part_of_the_target_needs_no_other_weights(
-    served: Served, tmp_path: Path
-) -> None:
+def test_a_client_with_its_part_of_the_target_needs_no_other_weights(served, tmp_path):
     keep(fetch(address(served[1]), 1), tmp_path)
     target = open_target(tmp_path)
     held = [name for name, weight in target.model.named_parameters() if not weight.is_meta]
@@ -190,18 +178,14 @@ def test_a_client_with_its_part_of_the_target_needs_no_other_weights(
         ({}, TARGET, AUTO_N, "moa-auto cannot draft over a link"),
     ],
 )
-def test_who_cannot_be_served_is_told_why(
-    to: dict[str, str], target: Target, drafter: Drafter, words: str, served: Served
-) -> None:
+def test_who_cannot_be_served_is_told_why(to, target, drafter, words, served):
     with pytest.raises(UserError, match=words):
         there = Address(**{"url": f"ws://127.0.0.1:{served[1]}", "token": TOKEN, **to})
         Remote(there, target, drafter)
 
 
 @pytest.mark.parametrize("cuts", [[], [("down", 10, 0.9)], [("up", 6, 0.9)]])
-def test_every_byte_of_every_connection_is_some_event_s(
-    cuts: list[Any], served: Served, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_every_byte_of_every_connection_is_some_event_s(cuts, served, monkeypatch):
     wires: list[Wire] = []
     monkeypatch.setattr(
         "moa_core.link.remote.reach", lambda *words: wires.append(reach(*words)) or wires[-1]

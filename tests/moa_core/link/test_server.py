@@ -22,7 +22,6 @@ from tests.moa_core.link.scene import (
     TARGET,
     TOKEN,
     Gated,
-    Served,
     begun,
     caller,
     check_good_client,
@@ -39,13 +38,9 @@ def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def arrived(leave: ExitStack, port: int) -> socket.socket:
-    """A bare socket that has said a good hello."""
     one = leave.enter_context(opened(port))
     one.sendall(UPGRADE + hello(TOKEN))
     return one
-
-
-# ---- who comes in ----
 
 
 @pytest.mark.parametrize(
@@ -59,9 +54,7 @@ def arrived(leave: ExitStack, port: int) -> socket.socket:
         ({"drafter": "moa-n1", "fingerprint": "guess"}, "other weights"),
     ],
 )
-def test_who_says_no_good_hello_is_told_why(
-    changes: Any, why: str, served: Served, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_who_says_no_good_hello_is_told_why(changes, why, served, monkeypatch):
     monkeypatch.setattr(server, "WRONG_TOKEN", 0.3)  # whoever guesses has to wait
     began = monotonic()
     with Caller(served[1], **{"token": TOKEN, **changes}) as one:
@@ -71,7 +64,7 @@ def test_who_says_no_good_hello_is_told_why(
     check_good_client(served[1])
 
 
-def test_a_first_message_is_a_short_hello(served: Served) -> None:
+def test_a_first_message_is_a_short_hello(served):
     assert b"must be a hello" in fire(served[1], UPGRADE, frame(encode(Fetch(0))))
     for size in (5000, 1 << 20, 1 << 40):
         answer = fire(served[1], UPGRADE, header(size) + bytes(100))
@@ -79,9 +72,7 @@ def test_a_first_message_is_a_short_hello(served: Served) -> None:
     check_good_client(served[1])
 
 
-def test_who_says_nothing_is_sent_away_and_keeps_nobody_out(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_who_says_nothing_is_sent_away_and_keeps_nobody_out(monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(server, "HELLO_WITHIN", 0.1)
         with serving(TARGET, drafter_for, TOKEN) as (one, port):
@@ -105,9 +96,7 @@ def test_who_says_nothing_is_sent_away_and_keeps_nobody_out(
         assert until(lambda: len(one.hall) == 0)
 
 
-def test_what_is_no_handshake_of_ours_gets_an_error_and_no_line_in_the_log(
-    served: Served, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_what_is_no_handshake_of_ours_gets_an_error_and_no_line_in_the_log(served, caplog, capfd):
     caplog.set_level(logging.INFO)
     page = UPGRADE.replace(b"Host: here", b"Host: here\r\nOrigin: https://elsewhere.example")
     assert fire(served[1], page).startswith(b"HTTP/1.1 403"), "web pages of others"
@@ -123,18 +112,14 @@ def test_what_is_no_handshake_of_ours_gets_an_error_and_no_line_in_the_log(
     check_good_client(served[1])
 
 
-# ---- who leaves ----
-
-
 def busy(gated: type[Gated], here: Caller) -> None:
-    """One is being served, until the gate opens."""
     gated.gate.clear()
     gated.forwards = 0
     here.say(NEXT)
     assert until(lambda: gated.forwards == 1)
 
 
-def test_whoever_has_left_is_passed_over_and_the_place_is_free_at_once(gated: type[Gated]) -> None:
+def test_whoever_has_left_is_passed_over_and_the_place_is_free_at_once(gated):
     with serving(TARGET, drafter_for, TOKEN, Limits(sessions=2)) as (one, port):
         here, lost = begun(port), begun(port)
         busy(gated, here)
@@ -153,15 +138,13 @@ def test_whoever_has_left_is_passed_over_and_the_place_is_free_at_once(gated: ty
 @pytest.mark.parametrize(
     "bad", [b"\xc1", "text", Verify(2, 99, [1], [-1]), Prefill(2, [], 9), Hello(VERSION, TOKEN)]
 )
-def test_who_is_sent_away_leaves_nothing(bad: Any, served: Served) -> None:
+def test_who_is_sent_away_leaves_nothing(bad, served):
     one = begun(served[1])
     assert isinstance(one.ask(bad), Refused) and one.ended()
     assert until(lambda: not served[0].sessions, 0.2)
 
 
-def test_a_failure_of_the_server_s_own_is_told_logged_and_survived(
-    served: Served, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_failure_of_the_server_s_own_is_told_logged_and_survived(served, monkeypatch, caplog):
     def broken(*_: Any) -> None:
         raise RuntimeError("out of memory")
 
@@ -174,9 +157,6 @@ def test_a_failure_of_the_server_s_own_is_told_logged_and_survived(
     check_good_client(served[1])
 
 
-# ---- who does not read, or floods ----
-
-
 def deaf_client(leave: ExitStack, port: int) -> None:
     """It asks for 60 MB of answers, until nothing is taken, and reads none."""
     deaf = arrived(leave, port)
@@ -186,7 +166,7 @@ def deaf_client(leave: ExitStack, port: int) -> None:
         deaf.sendall(frame(encode(Fetch(3))) * 500)
 
 
-def test_who_does_not_read_holds_up_nobody_and_goes(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_who_does_not_read_holds_up_nobody_and_goes(monkeypatch):
     """And so does whoever answers no pings."""
     monkeypatch.setattr(server, "SEND_WITHIN", 0.4)
     with serving(TARGET, drafter_for, TOKEN) as (one, port), ExitStack() as leave:
@@ -204,7 +184,7 @@ def test_who_does_not_read_holds_up_nobody_and_goes(monkeypatch: pytest.MonkeyPa
         assert until(lambda: not one.sessions)
 
 
-def test_floods_of_pings_and_of_fragments_end(served: Served) -> None:
+def test_floods_of_pings_and_of_fragments_end(served):
     with opened(served[1]) as one:
         one.sendall(UPGRADE)
         one.settimeout(5)
@@ -217,9 +197,7 @@ def test_floods_of_pings_and_of_fragments_end(served: Served) -> None:
     check_good_client(served[1])
 
 
-def test_the_end_does_not_wait_for_who_is_silent_deaf_or_busy(
-    monkeypatch: pytest.MonkeyPatch, gated: type[Gated]
-) -> None:
+def test_the_end_does_not_wait_for_who_is_silent_deaf_or_busy(monkeypatch, gated):
     monkeypatch.setattr(server, "HELLO_WITHIN", 1000)
     monkeypatch.setattr(server, "SEND_WITHIN", 1000)
     with ExitStack() as leave:

@@ -7,7 +7,12 @@ from moa_core.drafters.base import Drafter, Vanilla
 from moa_core.link import session as sessions
 from moa_core.link.session import Denied, Limits, Session
 from moa_core.link.wire import First, Prefill, Sampled, Share, Stream, Verify, unpack
-from tests.moa_core.link.scene import GREEDY, PROMPT, TARGET, answers
+from tests.moa_core.link.scene import (
+    GREEDY,
+    PROMPT,
+    TARGET,
+    answers,
+)
 from tests.models import plain_greedy, useful
 
 LONG = [(7 * place) % 64 for place in range(40)]
@@ -18,8 +23,7 @@ def made(drafter: Drafter | None = None, kind: str = "f32", **limits: int) -> Se
     return Session(TARGET, drafter or Vanilla(), kind, Limits(**limits))
 
 
-def begun(drafter: Drafter | None = None, **limits: int) -> Session:
-    """One that has read the prompt."""
+def having_read(drafter: Drafter | None = None, **limits: int) -> Session:
     session = made(drafter, **limits)
     [*_] = session.prefill(Prefill(1, PROMPT, 100))
     return session
@@ -37,11 +41,8 @@ def joined(messages: list[Share]) -> dict[str, torch.Tensor]:
     return {name: torch.cat([half[name] for half in halves], -2) for name in halves[0]}
 
 
-# ---- going back ----
-
-
-def test_what_comes_after_a_position_is_forgotten() -> None:
-    session = begun()
+def test_what_comes_after_a_position_is_forgotten():
+    session = having_read()
     for number in (2, 3, 4):
         answer = session.verify(branched(number, 7, GREEDY[0]))
         assert [answer.tokens[node] for node in (0, 2, 4)] == GREEDY[1:4]
@@ -51,22 +52,12 @@ def test_what_comes_after_a_position_is_forgotten() -> None:
     assert again.tokens[4] == GREEDY[3] and session.known == 10
     text = [*PROMPT, 63 - GREEDY[0]]
     assert wrong.tokens == plain_greedy(TARGET, text, 1)
+    first, _ = session.prefill(Prefill(7, [1, 2, 3], 50))  # another prompt: all is forgotten
+    assert session.known == 3 and first.token == plain_greedy(TARGET, [1, 2, 3], 1)[0]
+    assert "not read" in deny(session, branched(8, 7, GREEDY[0]))
 
 
-def test_a_long_chain_is_read_like_any_tree() -> None:
-    """As a text written offline is: half of it is kept."""
-    text = [*GREEDY[:17], 1, 2, 3, 4, 5]
-    session = begun(useful("moa-n1", TARGET))
-    answer = session.verify(Verify(2, 7, text, list(range(-1, 21))))
-    assert session.known == 7 + 17 and answer.tokens[:17] == GREEDY[1:18]
-    half = unpack(answer.half, torch.float32, CPU)
-    assert half["memory"].shape[-2] == half["tail"].shape[-2] == 17
-
-
-# ---- a prompt, and its shares ----
-
-
-def test_shares_go_on_where_the_client_has_them() -> None:
+def test_shares_go_on_where_the_client_has_them():
     session = made(useful("moa-n1", TARGET))
     whole = [one for one in session.prefill(Prefill(1, LONG, 100)) if isinstance(one, Share)]
     assert sum(share.count for share in whole) == 40
@@ -79,19 +70,7 @@ def test_shares_go_on_where_the_client_has_them() -> None:
         assert len(list(session.prefill(Prefill(1, LONG, 100, have=have)))) == 1
 
 
-def test_a_new_prompt_starts_anew() -> None:
-    session = begun()
-    session.verify(branched(2, 7, GREEDY[0]))
-    first, _ = session.prefill(Prefill(3, [1, 2, 3], 50))
-    assert session.known == 3 and first.token == plain_greedy(TARGET, [1, 2, 3], 1)[0]
-    assert "not read" in deny(session, branched(4, 7, GREEDY[0]))
-
-
-# ---- limits ----
-
-
 def deny(session: Session, request: Prefill | Verify | Stream) -> str:
-    """Why a request is denied; it changes nothing."""
     before = session.known
     with pytest.raises(Denied) as caught:
         list(answers(session, request))
@@ -107,6 +86,7 @@ UNFIT = [
     (Prefill(2, [1] * 10, 10), "no room"),
     (Prefill(2, [1, 64], 20), "from 0 to 63"),
     (Prefill(2, [], 20), "there must be some"),
+    (Prefill(2, PROMPT, 20, Sampled(float("nan"), 0.9)), "Temperature"),
     (Verify(2, 7, [1] * 94, STAR), "no room"),
     (Verify(2, 7, [1, 64], [-1, 0]), "from 0 to 63"),
     (Verify(2, 8, [1], [-1]), "not read"),
@@ -117,29 +97,25 @@ UNFIT = [
 
 
 @pytest.mark.parametrize(("request_", "why"), UNFIT)
-def test_what_does_not_fit_is_denied_and_the_session_goes_on(
-    request_: Prefill | Verify | Stream, why: str
-) -> None:
-    session = begun(context=100)
+def test_what_does_not_fit_is_denied_and_the_session_goes_on(request_, why):
+    session = having_read(context=100)
     assert why in deny(session, request_)
     assert session.verify(Verify(2, 7, [1] * 93, STAR[:93])).number == 2
     assert next(session.prefill(Prefill(3, [1] * 99, 100))).number == 3
 
 
-def test_a_stream_ends_with_its_room_and_a_wide_tree_is_denied(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_stream_ends_with_its_room_and_a_wide_tree_is_denied(monkeypatch):
     session = made()
     [*_] = session.prefill(Prefill(1, PROMPT, 20))
     assert len(list(session.push(Stream(2, 7, GREEDY[0], 2**20)))) == 12
     assert session.known == 19
     monkeypatch.setattr(sessions, "TREE", 20)
-    session = begun()
+    session = having_read()
     assert "at most 20 nodes" in deny(session, Verify(2, 7, [1] * 21, [-1] + [0] * 20))
     assert session.verify(Verify(2, 7, [1] * 21, list(range(-1, 20)))).number == 2
 
 
-def test_no_token_has_a_position_beyond_the_target_s_last() -> None:
+def test_no_token_has_a_position_beyond_the_target_s_last():
     session = made(context=10_000)
     assert "no room" in deny(session, Verify(1, 0, [1], [-1])), "before any prompt"
     assert "at most 256 tokens" in deny(session, Prefill(1, [1] * 256, 300))
@@ -148,13 +124,3 @@ def test_no_token_has_a_position_beyond_the_target_s_last() -> None:
     assert session.verify(Verify(2, 250, [1] * 7, [-1] + [0] * 6)).number == 2
     pushed = list(session.push(Stream(3, 250, 1, 1000)))
     assert [one.position for one in pushed] == [251, 252, 253, 254, 255]
-
-
-def test_numbers_that_are_none_are_denied() -> None:
-    odd = Sampled(float("nan"), 0.9)
-    assert "Temperature" in deny(made(), Prefill(1, PROMPT, 20, odd))
-    cold, _ = made().prefill(Prefill(1, PROMPT, 20, Sampled(1e-300, 0.9)))
-    assert cold.token == GREEDY[0]
-    extreme = Sampled(1e-3, 1e-300, 2**31, -(2**62))
-    first, _ = made().prefill(Prefill(1, PROMPT, 20, extreme))
-    assert 0 <= first.token < 64

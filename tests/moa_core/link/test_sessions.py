@@ -1,4 +1,4 @@
-"""Sessions over a socket: what ends them, and their limits."""
+"""Sessions: what they read, forget and deny; over a socket, what ends them, and their limits."""
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -23,8 +23,6 @@ from tests.moa_core.link.scene import (
     TARGET,
     TOKEN,
     TREE,
-    Gated,
-    Served,
     address,
     begun,
     caller,
@@ -36,9 +34,7 @@ from tests.serving import Caller, serving, until
 SETTINGS = Settings(24, TREE, away=Away(patience=20))
 
 
-def test_who_has_lost_a_session_gets_a_new_one_and_the_old_one_ends(
-    served: Served, gated: type[Gated]
-) -> None:
+def test_who_has_lost_a_session_gets_a_new_one_and_the_old_one_ends(served, gated):
     """Whoever knows its name, however often; what was asked in the old one stays undone."""
     callers = [begun(served[1])]
     name = callers[0].welcome.session
@@ -64,10 +60,7 @@ def test_who_has_lost_a_session_gets_a_new_one_and_the_old_one_ends(
     assert until(lambda: not served[0].sessions)
 
 
-# ---- limits ----
-
-
-def test_when_all_places_are_taken_the_next_one_is_told_until_one_has_left() -> None:
+def test_when_all_places_are_taken_the_next_one_is_told_until_one_has_left():
     with serving(TARGET, drafter_for, TOKEN, Limits(sessions=2)) as (one, port):
         here = [begun(port) for _ in range(2)]
         with caller(port) as late:
@@ -80,7 +73,7 @@ def test_when_all_places_are_taken_the_next_one_is_told_until_one_has_left() -> 
             assert other.ask(NEXT).tokens == [GREEDY[1]]
 
 
-def test_whoever_comes_back_to_a_full_server_waits_for_a_place() -> None:
+def test_whoever_comes_back_to_a_full_server_waits_for_a_place():
     with serving(TARGET, drafter_for, TOKEN, Limits(sessions=1)) as (one, port):
         trace, drafter = Trace(), drafter_for("moa-n1")
         with Remote(address(port), TARGET, drafter, silence=0.3) as remote:
@@ -94,7 +87,7 @@ def test_whoever_comes_back_to_a_full_server_waits_for_a_place() -> None:
         assert trace.output_ids == GREEDY[:24] and trace.of(LinkBack)
 
 
-def test_who_asks_nothing_for_long_is_sent_away_and_may_come_back() -> None:
+def test_who_asks_nothing_for_long_is_sent_away_and_may_come_back():
     with serving(TARGET, drafter_for, TOKEN, Limits(idle=0.2)) as (one, port):
         idle = begun(port)
         refused = idle.hear()
@@ -108,7 +101,7 @@ def test_who_asks_nothing_for_long_is_sent_away_and_may_come_back() -> None:
         assert trace.output_ids == GREEDY[:24]
 
 
-def test_the_context_ends_where_it_was_said_to() -> None:
+def test_the_context_ends_where_it_was_said_to():
     with (
         serving(TARGET, drafter_for, TOKEN, Limits(context=64)) as (_, port),
         Remote(address(port), TARGET, Vanilla()) as remote,
@@ -117,8 +110,7 @@ def test_the_context_ends_where_it_was_said_to() -> None:
         list(decode(TARGET, Vanilla(), PROMPT, Settings(100, TREE), remote=remote))
 
 
-def test_many_clients_at_once_each_get_their_own_text() -> None:
-    """Each with a prompt, a method and a sampling of its own."""
+def test_many_clients_at_once_each_get_their_own_text():
     methods = ("moa-n0", "moa-n1", "moa-n2", "eagle2", "independent", "vanilla", "streamed")
 
     def work(number: int, port: int | None = None) -> list[int]:
@@ -132,7 +124,7 @@ def test_many_clients_at_once_each_get_their_own_text() -> None:
         assert until(lambda: not one.sessions)
 
 
-def test_health_and_other_places(served: Served) -> None:
+def test_health_and_other_places(served):
     def plain(path: str) -> str:
         return fire(served[1], f"GET {path} HTTP/1.1\r\nHost: here\r\n\r\n".encode()).decode()
 

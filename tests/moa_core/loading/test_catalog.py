@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -19,12 +20,18 @@ from moa_core.loading.catalog import (
     layers_needed,
     locate,
 )
-from moa_core.loading.load import load_drafter, load_target
+from moa_core.loading.load import (
+    first_eagle,
+    load_drafter,
+    load_target,
+    wanted_drafts,
+)
 from moa_core.loading.names import tli_of
 from moa_core.loading.presets import PRESETS, preset
+from moa_core.model.target import Target
 
 
-def test_the_bundle_is_listed_from_its_configs(bundle: Path) -> None:
+def test_the_bundle_is_listed_from_its_configs(bundle):
     assert bundled_target() == "tiny"
     found = [(info.name, info.method, info.tli, info.tree) for info in bundled_drafters()]
     assert found == [
@@ -36,17 +43,6 @@ def test_the_bundle_is_listed_from_its_configs(bundle: Path) -> None:
     assert offered.bundled and list(offered.drafters) == ["eagle2", "moa-n0", "moa-n1", "eagle"]
 
 
-def test_without_a_bundle_names_are_asked_for(
-    tmp_path: Path, saved_bundle: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("MOA_MODELS", str(tmp_path))
-    assert bundled_drafters() == []
-    with pytest.raises(UserError, match="no bundled target"):
-        load_target()
-    with pytest.raises(UserError, match="no bundled drafter"):
-        load_drafter(None, load_target(str(saved_bundle / "tiny")))
-
-
 @pytest.mark.parametrize(
     ("text", "name"),
     [
@@ -55,37 +51,11 @@ def test_without_a_bundle_names_are_asked_for(
         ("EAGLE", "eagle"), ("./mine", "./mine"), ("a/b@main", "a/b@main"),
     ],
 )  # fmt: skip
-def test_a_drafter_goes_by_its_label_and_in_any_case(bundle: Path, text: str, name: str) -> None:
+def test_a_drafter_goes_by_its_label_and_in_any_case(bundle, text, name):
     assert drafter_name(text) == name
 
 
-def test_an_unknown_drafter_gets_the_names(bundle: Path, hub: Any) -> None:
-    names = ", ".join(("eagle2, moa-n0, moa-n1, eagle, moa-auto", *WITHOUT_WEIGHTS))
-    for ask in (lambda: load_drafter("eagl2", load_target()), lambda: layers_needed("eagl2")):
-        with pytest.raises(UserError, match=rf"no drafter 'eagl2': choose from {names}, or"):
-            ask()
-    assert not hub.asked
-
-
-@pytest.mark.parametrize(
-    ("spec", "words"),
-    [
-        ("/nowhere/at/all", "There is no folder /nowhere/at/all."),
-        ("a/b/c", "There is no folder a/b/c."),
-        ("tiny2", r"There is no model 'tiny2': choose from tiny, or name a folder"),
-        ("my model/x", "neither a bundled model, a folder, nor a Hub id"),
-        ("~nobody-of-this-name", "There is no folder ~nobody-of-this-name."),
-        ("https://huggingface.co/a/b", "is an address: name a folder or a Hub id"),
-    ],
-)
-def test_a_name_that_can_mean_nothing_is_refused(bundle: Path, spec: str, words: str) -> None:
-    with pytest.raises(UserError, match=words):
-        locate(spec)
-
-
-def test_a_hub_id_stays_one_and_folders_win(
-    bundle: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_hub_id_stays_one_and_folders_win(bundle, tmp_path, monkeypatch):
     assert locate("a/b") == "a/b" and locate("a/b@main") == "a/b@main"
     assert locate("tiny") == bundle / "tiny"
     monkeypatch.chdir(tmp_path)
@@ -101,13 +71,11 @@ def config_in(folder: Path, **config: Any) -> str:
     return str(folder)
 
 
-def test_layers_are_known_before_the_target(bundle: Path, tmp_path: Path) -> None:
+def test_layers_are_known_before_the_target(bundle, tmp_path):
     known = {None: 0, "moa-n1": 1, "eagle2": 0, "ngram": 0, "eagle": 0, "moa-auto": 0}
     assert {spec: layers_needed(spec) for spec in known} == known
     assert layers_needed(config_in(tmp_path / "a", drafter={"method": "moa", "tli": 2})) == 2
     assert layers_needed("moa-n1", 3) == 3
-    with pytest.raises(UserError, match="from 0 up"):
-        layers_needed("moa-n1", -1)
 
 
 @pytest.mark.parametrize(
@@ -120,13 +88,11 @@ def test_layers_are_known_before_the_target(bundle: Path, tmp_path: Path) -> Non
         ({"drafter": {"method": ["moa"]}, "architectures": {"a": "b"}}, "given"),
     ],
 )  # fmt: skip
-def test_a_drafters_method_is_known_by_its_config(
-    tmp_path: Path, config: dict[str, Any], method: str
-) -> None:
+def test_a_drafters_method_is_known_by_its_config(tmp_path, config, method):
     assert next(iter(by_method([config_in(tmp_path / "a", **config)]))) == method
 
 
-def test_named_drafters_have_their_trees_and_one_method_each(tmp_path: Path) -> None:
+def test_named_drafters_have_their_trees_and_one_method_each(tmp_path):
     ours = config_in(tmp_path / "ours", drafter={"method": "moa", "tree": {"depth": 4}})
     raw = config_in(tmp_path / "raw", architectures=["MOASpec"])
     head = config_in(tmp_path / "head", num_hidden_layers=1)
@@ -138,15 +104,53 @@ def test_named_drafters_have_their_trees_and_one_method_each(tmp_path: Path) -> 
         by_method([ours, raw])
     with pytest.raises(UserError, match="tree is 3: Expected `object`"):
         by_method([config_in(tmp_path / "odd", drafter={"method": "moa", "tree": 3})])
-    with pytest.raises(UserError, match="vanilla has no files of its own"):
-        by_method(["vanilla"])
 
 
-def test_presets_are_pinned_to_commits() -> None:
+def test_presets_are_pinned_to_commits():
     for each in PRESETS.values():
         for spec in (each.target, *each.by_method.values()):
             assert re.fullmatch(r"[\w.-]+/[\w.-]+@[0-9a-f]{40}", spec)
         assert len(each.needs) == len(each.by_method)
     assert tli_of("moa-n3") == 3 and tli_of("eagle2") == 0
-    with pytest.raises(UserError, match="no preset 'llama9': choose from llama3-8b"):
-        preset("llama9")
+
+
+OFFERED = ", ".join(("eagle2, moa-n0, moa-n1, eagle, moa-auto", *WITHOUT_WEIGHTS))
+REFUSED: list[tuple[Callable[[Target], object], str]] = [
+    (lambda t: load_drafter("eagl2", t), f"no drafter 'eagl2': choose from {OFFERED}, or"),
+    (lambda t: layers_needed("eagl2"), f"no drafter 'eagl2': choose from {OFFERED}, or"),
+    (lambda t: layers_needed("moa-n1", -1), "from 0 up"),
+    (lambda t: by_method(["vanilla"]), "vanilla has no files of its own"),
+    (lambda t: preset("llama9"), "no preset 'llama9': choose from llama3-8b"),
+    (lambda t: load_drafter(None, t, 2), r"N = 2 \(trained: 0, 1\).* --methods moa-n2"),
+    (lambda t: load_drafter("none", t, 1), "Without a drafter there is no TLI"),
+    (lambda t: load_drafter("moa-auto", t, 1), "chooses N itself: leave out --tli"),
+    (lambda t: first_eagle("moa-n0", t), "moa-n0 is not an EAGLE head"),
+    (lambda t: load_target("moa-n0"), "moa-n0 is a drafter"),
+    (lambda t: load_target(dtype="int8"), "^Unknown dtype 'int8'"),
+    (lambda t: load_target(bits=3), "in 4 or 8 bits, not in 3"),
+    (lambda t: wanted_drafts("int3", "float32"), "Drafts are auto, int8, float32, not 'int3'"),
+    (lambda t: load_target(dtype="bfloat16", drafts="int8"), "need a float32 target"),
+    (lambda t: locate("/nowhere/at/all"), "There is no folder /nowhere/at/all."),
+    (lambda t: locate("a/b/c"), "There is no folder a/b/c."),
+    (lambda t: locate("tiny2"), "no model 'tiny2': choose from tiny, or name a folder"),
+    (lambda t: locate("my model/x"), "neither a bundled model, a folder, nor a Hub id"),
+    (lambda t: locate("~nobody-of-this-name"), "There is no folder ~nobody-of-this-name."),
+    (lambda t: locate("https://huggingface.co/a/b"), "is an address: name a folder or a Hub id"),
+]
+
+
+@pytest.mark.parametrize(("load", "words"), REFUSED)
+def test_a_name_that_can_mean_nothing_is_refused(bundle, hub, load, words):
+    target = load_target()
+    with pytest.raises(UserError, match=words):
+        load(target)
+    assert not hub.asked
+
+
+def test_without_a_bundle_names_are_asked_for(tmp_path, saved_bundle, monkeypatch):
+    monkeypatch.setenv("MOA_MODELS", str(tmp_path))
+    assert bundled_drafters() == []
+    with pytest.raises(UserError, match="no bundled target"):
+        load_target()
+    with pytest.raises(UserError, match="no bundled drafter"):
+        load_drafter(None, load_target(str(saved_bundle / "tiny")))

@@ -11,7 +11,6 @@ from safetensors.torch import load_file, save_file
 
 from moa_core.decoding.tree import TreeSettings
 from moa_core.drafters.base import Drafter
-from moa_core.drafters.eagle import EagleDrafter
 from moa_core.drafters.moa import MoADrafter
 from moa_core.errors import UserError
 from moa_core.loading.drafter_files import save_drafter
@@ -47,7 +46,6 @@ def strip(folder: Path) -> None:
 
 
 def refused(folder: str, target: Target, tli: int | None = None) -> str:
-    """The sentence it is refused with."""
     with pytest.raises(UserError) as caught:
         load_drafter(folder, target, tli)
     sentence = str(caught.value)
@@ -67,9 +65,7 @@ def refused(folder: str, target: Target, tli: int | None = None) -> str:
         ("eagle2", {"attention_bias": True, "mlp_bias": True}, False),
     ],
 )  # fmt: skip
-def test_a_saved_drafter_drafts_as_before(
-    tmp_path: Path, method: str, sizes: dict[str, Any], silent: bool
-) -> None:
+def test_a_saved_drafter_drafts_as_before(tmp_path, method, sizes, silent):
     target = tiny_target(**sizes)
     drafter = useful(method, target)
     if silent and isinstance(drafter, MoADrafter):  # silence means the paper's pooling
@@ -79,30 +75,29 @@ def test_a_saved_drafter_drafts_as_before(
         strip(tmp_path / method)
     back = load_drafter(folder, target, int(method[-1]) if silent and "moa" in method else None)
     assert type(back) is type(drafter) and back.name == method
-    assert isinstance(back, MoADrafter | EagleDrafter) and back.net.config == drafter.net.config
+    assert back.net.config == drafter.net.config
     assert back.tree == (TreeSettings() if silent else TreeSettings(**TREE))
     assert not isinstance(back, MoADrafter) or back.tli == int(method[-1])
     assert draft_alike(target, back, drafter)
 
 
 @pytest.mark.usefixtures("plain_torch")
-def test_a_drafter_without_lsa_reads_the_last_layer_alone(tmp_path: Path) -> None:
+def test_a_drafter_without_lsa_reads_the_last_layer_alone(tmp_path):
     target = tiny_target()
-    drafter: Any = variant("without LSA", target)
+    drafter = variant("without LSA", target)
     back = load_drafter(saved(tmp_path, drafter, target), target)
-    assert isinstance(back, MoADrafter) and back.net.config.lsa is None
-    assert draft_alike(target, back, drafter)
+    assert back.net.config.lsa is None and draft_alike(target, back, drafter)
     vectors = torch.randn(2, 3, target.kv_width)
     changed = vectors.clone()
     changed[:, :-1] = 0
     assert torch.equal(drafter.net.memory(vectors, None), drafter.net.memory(changed, None))
 
 
-def test_weights_are_read_in_the_targets_dtype(tmp_path: Path) -> None:
+def test_weights_are_read_in_the_targets_dtype(tmp_path):
     target = tiny_target()
     save_drafter(tmp_path, useful("eagle2", target), target, {}, torch.bfloat16)
     assert {t.dtype for t in load_file(tmp_path / WEIGHTS).values()} == {torch.bfloat16}
-    back: Any = load_drafter(str(tmp_path), target)
+    back = load_drafter(str(tmp_path), target)
     assert {p.dtype for p in back.net.parameters()} == {torch.float32}
     assert not any(p.requires_grad for p in back.net.parameters())
 
@@ -113,13 +108,10 @@ def test_weights_are_read_in_the_targets_dtype(tmp_path: Path) -> None:
         ("moa-n2", False, 1, "mine was trained for TLI N=2 and cannot draft with N=1"),
         ("moa-n2", True, None, 0), ("moa-n2", True, 3, 3),
         ("moa-n2", True, 4, "TLI N must be from 0 to 3"),
-        ("moa-n2", True, -1, "TLI N is a whole number"),
         ("eagle2", False, 1, "mine is not a MoA drafter, so TLI does not apply"),
     ],
 )  # fmt: skip
-def test_n_is_the_one_of_the_training(
-    tmp_path: Path, method: str, silent: bool, tli: int | None, words: Any
-) -> None:
+def test_n_is_the_one_of_the_training(tmp_path, method, silent, tli, words):
     target = tiny_target()
     folder = saved(tmp_path / "mine", method, target)
     if silent:
@@ -128,9 +120,6 @@ def test_n_is_the_one_of_the_training(
         assert load_drafter(folder, target, tli).tli == words
     else:
         assert refused(folder, target, tli).startswith(words)
-
-
-# ---- refusals: what is done to the folder, and what the sentence must contain ----
 
 
 def put(name: str, content: bytes) -> Callable[[Path], object]:
@@ -175,9 +164,7 @@ DAMAGES: list[tuple[Callable[[Path], object], str]] = [
         *(("eagle2", *row) for row in DAMAGES[:-3:4]),
     ],
 )
-def test_a_damaged_folder_is_refused(
-    tmp_path: Path, method: str, change: Callable[[Path], object], words: str
-) -> None:
+def test_a_damaged_folder_is_refused(tmp_path, method, change, words):
     target = tiny_target()
     folder = saved(tmp_path / "mine", method, target)
     change(tmp_path / "mine")
@@ -185,9 +172,7 @@ def test_a_damaged_folder_is_refused(
 
 
 @pytest.mark.parametrize("method", ["moa-n0", "eagle2"])
-def test_every_tensor_that_is_missing_or_of_another_shape_is_named(
-    tmp_path: Path, method: str
-) -> None:
+def test_every_tensor_that_is_missing_or_of_another_shape_is_named(tmp_path, method):
     target = tiny_target(attention_bias=True, mlp_bias=True)
     folder = saved(tmp_path, method, target)
     tensors = load_file(tmp_path / WEIGHTS)
@@ -215,15 +200,13 @@ def test_every_tensor_that_is_missing_or_of_another_shape_is_named(
         ),
     ],
 )
-def test_a_drafter_of_another_target_is_refused_with_the_mismatch(
-    tmp_path: Path, sizes: dict[str, Any], words: str
-) -> None:
+def test_a_drafter_of_another_target_is_refused_with_the_mismatch(tmp_path, sizes, words):
     other = tiny_target(**sizes)
     sentence = refused(saved(tmp_path / "mine", "moa-n2", tiny_target()), other)
     assert sentence.startswith("mine does not fit this target: ") and words in sentence
 
 
-def test_a_drafter_trained_with_another_tokenizer_is_refused(tmp_path: Path) -> None:
+def test_a_drafter_trained_with_another_tokenizer_is_refused(tmp_path):
     target = speaking_target()
     folder = saved(tmp_path, "moa-n0", target)
     assert load_drafter(folder, target).name == tmp_path.name
@@ -234,9 +217,7 @@ def test_a_drafter_trained_with_another_tokenizer_is_refused(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("method", ["moa-n1", "eagle2"])
-def test_a_drafter_of_other_weights_drafts_and_says_so(
-    tmp_path: Path, method: str, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_drafter_of_other_weights_drafts_and_says_so(tmp_path, method, caplog):
     target, other = tiny_target(seed=0), tiny_target(seed=1)
     folder = saved(tmp_path / "mine", method, target)
     assert load_drafter(folder, target).note == "" and not caplog.messages
@@ -249,7 +230,7 @@ def test_a_drafter_of_other_weights_drafts_and_says_so(
     assert load_drafter(folder, other).note == ""
 
 
-def test_a_targets_hash_is_of_its_weights_and_not_of_how_they_are_held(tmp_path: Path) -> None:
+def test_a_targets_hash_is_of_its_weights_and_not_of_how_they_are_held(tmp_path):
     target = tiny_target(layers=2)
     target.model.to(torch.bfloat16)
     known = weights_hash(target)

@@ -1,4 +1,8 @@
-"""From the Hub: the right revision, progress in words, and sentences that say what to do."""
+"""From the Hub: the right revision, or what to do; and a preset's published pair, unconverted.
+
+The pair's checkpoints have the published key names, config keys and numbers of heads, at a 32nd of
+the widths and with random weights: the true ones are gated, and far too large for a test.
+"""
 
 from pathlib import Path
 
@@ -7,7 +11,7 @@ import pytest
 from moa_core.errors import UserError
 from moa_core.loading.hub import fetch_config, fetch_weights, short_name
 from moa_core.loading.load import load_target
-from tests.hub import MAIN, Hub, lead_to
+from tests.moa_core.conftest import MAIN, Hub, lead_to
 
 NAME = "somebody/tiny"
 
@@ -19,11 +23,10 @@ def stocked(hub: Hub, saved_bundle: Path) -> Hub:
 
 
 def got(hub: Hub, what: str) -> bool:
-    """Whether a file with this in its name was downloaded."""
     return any(path.startswith("GET") and what in path for path in hub.asked)
 
 
-def test_a_target_comes_by_its_id_once_and_reports_the_way(stocked: Hub) -> None:
+def test_a_target_comes_by_its_id_once_and_reports_the_way(stocked):
     said: list[str] = []
     target = load_target(NAME, report=said.append)
     assert target.name == NAME and target.tokenizer is not None
@@ -34,7 +37,7 @@ def test_a_target_comes_by_its_id_once_and_reports_the_way(stocked: Hub) -> None
     assert load_target(NAME).need == target.need and not got(stocked, "safetensors")
 
 
-def test_a_pinned_revision_is_the_one_that_comes(stocked: Hub) -> None:
+def test_a_pinned_revision_is_the_one_that_comes(stocked):
     assert load_target(f"{NAME}@{MAIN}").name == f"{NAME}@11111111"
     stocked.repositories[NAME].commit = "2" * 40  # main moves on
     assert fetch_config(f"{NAME}@{MAIN}").name == MAIN and fetch_config(NAME).name == "2" * 40
@@ -54,9 +57,8 @@ def test_a_pinned_revision_is_the_one_that_comes(stocked: Hub) -> None:
     ],
 )
 def test_a_refusal_of_the_hub_says_what_to_do(
-    stocked: Hub, saved_bundle: Path, monkeypatch: pytest.MonkeyPatch, spec: str,
-    token: str | None, words: str | None,
-) -> None:  # fmt: skip
+    stocked, saved_bundle, monkeypatch, spec, token, words
+):
     stocked.put("somebody/gated", saved_bundle / "tiny", gated=True)
     stocked.known |= {"hf_known", "hf_granted"}
     stocked.granted.add("hf_granted")
@@ -69,9 +71,7 @@ def test_a_refusal_of_the_hub_says_what_to_do(
         fetch_config(spec)
 
 
-def test_a_cut_download_goes_on_where_it_stopped(
-    stocked: Hub, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_cut_download_goes_on_where_it_stopped(stocked, monkeypatch):
     monkeypatch.setattr("huggingface_hub.file_download.time.sleep", lambda seconds: None)
     monkeypatch.setattr("huggingface_hub.constants.DOWNLOAD_CHUNK_SIZE", 1000)
     repository = stocked.repositories[NAME]
@@ -84,9 +84,7 @@ def test_a_cut_download_goes_on_where_it_stopped(
     assert sum("bytes=" in path for path in stocked.asked) >= 2
 
 
-def test_without_a_way_to_the_hub_the_cache_serves(
-    stocked: Hub, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_a_way_to_the_hub_the_cache_serves(stocked, monkeypatch):
     fetch_weights(NAME)
     lead_to("http://127.0.0.1:9", monkeypatch)  # nobody listens there
     assert fetch_weights(f"{NAME}@{MAIN}").name == MAIN
@@ -98,9 +96,7 @@ def test_without_a_way_to_the_hub_the_cache_serves(
         fetch_config("somebody/other")
 
 
-def test_pickles_come_on_request_where_there_is_nothing_better(
-    stocked: Hub, saved_bundle: Path
-) -> None:
+def test_pickles_come_on_request_where_there_is_nothing_better(stocked, saved_bundle):
     both = stocked.put("somebody/head", saved_bundle / "eagle2")
     both.files["pytorch_model.bin"] = b"never opened"
     old = stocked.put("somebody/old", saved_bundle / "eagle2")

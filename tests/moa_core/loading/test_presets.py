@@ -20,7 +20,7 @@ from moa_core.loading.load import load_drafter, load_target
 from moa_core.loading.presets import LLAMA3, LLAMA3_EAGLE, LLAMA3_MOA, PRESETS
 from moa_core.loading.untrusted import PICKLES
 from moa_core.text import prompt_ids
-from tests.hub import Hub
+from tests.moa_core.conftest import Hub
 from tests.models import plain_greedy, traced
 from tests.published import save_published
 
@@ -34,8 +34,7 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 
 @pytest.fixture
-def stocked(hub: Hub, folders: dict[str, Path]) -> Hub:
-    """The Hub with the preset's repositories, each at the pinned commit."""
+def pinned(hub: Hub, folders: dict[str, Path]) -> Hub:
     for spec, folder in folders.items():
         name, _, commit = spec.partition("@")
         hub.put(name, folder, commit=commit)
@@ -43,9 +42,7 @@ def stocked(hub: Hub, folders: dict[str, Path]) -> Hub:
 
 
 @pytest.mark.parametrize("by", ["folder", "id"])
-def test_they_load_unconverted(
-    folders: dict[str, Path], stocked: Hub, monkeypatch: pytest.MonkeyPatch, by: str
-) -> None:
+def test_they_load_unconverted(folders, pinned, monkeypatch, by):
     if by == "folder":  # EAGLE's is a pickle, and a folder may be anybody's
         monkeypatch.setenv(PICKLES, "1")
     place = {spec: str(folders[spec]) if by == "folder" else spec for spec in folders}
@@ -58,7 +55,7 @@ def test_they_load_unconverted(
         more = {"tree": TreeSettings(6, 8, 62), "eos_ids": target.eos_ids}
         trace = traced(target, drafter, ids, max_new_tokens=30, **more)
         assert trace.output_ids == expected, spec
-    assert all("/main" not in path for path in stocked.asked), "what is pinned is asked for"
+    assert all("/main" not in path for path in pinned.asked), "what is pinned is asked for"
 
 
 @pytest.mark.parametrize(
@@ -75,15 +72,13 @@ def test_they_load_unconverted(
         ),
     ],
 )  # fmt: skip
-def test_a_wrong_pair_is_refused_by_the_first_mismatch(
-    stocked: Hub, tmp_path: Path, sizes: dict[str, int], drafter: str, words: str
-) -> None:
+def test_a_wrong_pair_is_refused_by_the_first_mismatch(pinned, tmp_path, sizes, drafter, words):
     other = load_target(str(save_published(tmp_path, **sizes)[LLAMA3]), "float32", "cpu")
     with pytest.raises(UserError, match=words):
         load_drafter(drafter, other)
 
 
-def test_generate_takes_a_preset(stocked: Hub, capsys: pytest.CaptureFixture[str]) -> None:
+def test_generate_takes_a_preset(pinned, capsys):
     texts = []
     for named in ((), ("--drafter", "eagle2"), ("--drafter", "none")):
         assert main((*COMMAND, *named)) == 0
@@ -103,15 +98,13 @@ def test_generate_takes_a_preset(stocked: Hub, capsys: pytest.CaptureFixture[str
         ("--server ws://x:1 --load-in-8bit", "--load-in-... is for serve"),
     ],
 )
-def test_what_a_preset_has_not_is_refused(
-    stocked: Hub, capsys: pytest.CaptureFixture[str], words: str, said: str
-) -> None:
+def test_what_a_preset_has_not_is_refused(pinned, capsys, words, said):
     assert main([*COMMAND, *words.split()]) == 2
     assert re.search(said, capsys.readouterr().err)
-    assert not any("safetensors" in path for path in stocked.asked)
+    assert not any("safetensors" in path for path in pinned.asked)
 
 
-def test_bench_compares_a_presets_methods(stocked: Hub, tmp_path: Path) -> None:
+def test_bench_compares_a_presets_methods(pinned, tmp_path):
     (suite := tmp_path / "suite.jsonl").write_text('{"kind": "one", "prompt": "The fox"}\n')
     out = tmp_path / "out"
     words = ("--suite", str(suite), "--repeat", "1", "--max-new-tokens", "8", "--out", str(out))

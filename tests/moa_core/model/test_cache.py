@@ -21,7 +21,6 @@ def some(count: int, seed: int = 0) -> Tensor:
 
 
 def filled(cache: KVCache, count: int) -> Tensor:
-    """What was written, as a model's layers do."""
     values = some(count, seed=9)
     for layer, (keys, found) in enumerate(values):
         cache.update(keys[None], found[None], 5 + layer)

@@ -1,21 +1,18 @@
 """On a GPU: every method's greedy text is the target's own, in bfloat16 and float32."""
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
 
-from moa_core.decoding.trace import Trace
 from moa_core.decoding.tree import TreeSettings
-from moa_core.decoding.verify import Sampling, compare_with_plain
-from moa_core.loading.load import load_drafter, load_target, pick_dtype
+from moa_core.decoding.verify import Sampling
+from moa_core.loading.load import load_target, pick_dtype
 from moa_core.loading.memory import free_bytes
-from moa_core.model.target import Target
-from tests.models import plain_greedy, save_pair, traced
+from tests.moa_core.model.test_quantised import PROMPTS, check_texts, written
+from tests.models import save_pair
 
 METHODS = ("vanilla", "moa-n0", "moa-n1", "moa-n2", "eagle2")
-PROMPTS = ([7], [5, 9, 33, 7, 21, 40, 11], [(i * i + 3) % 60 for i in range(40)])
 TREES = (TreeSettings(5, 4, 12), TreeSettings(6, 8, 62))
 NEAR_TIE = {"float32": 1e-3, "bfloat16": 0.5}  # of logits six apart on the average
 pytestmark = [
@@ -30,36 +27,18 @@ def saved(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return save_pair(folder, METHODS[1:], hidden_size=128, intermediate_size=256)
 
 
-def written(target: Target, folder: Path, method: str, prompt: list[int], **how: Any) -> Trace:
-    drafter = load_drafter(method if method == "vanilla" else str(folder / method), target)
-    return traced(target, drafter, prompt, max_new_tokens=48, **how)
-
-
-def check_texts(target: Target, folder: Path, near_tie: float) -> None:
-    accepted = 0
-    for prompt in PROMPTS:
-        expected = plain_greedy(target, prompt, 48)
-        for method in METHODS:
-            for tree in TREES:
-                trace = written(target, folder, method, prompt, tree=tree)
-                accepted += sum(trace.accepted_lengths) - len(trace.accepted_lengths)
-                found = compare_with_plain(target, prompt, trace.output_ids, expected)
-                assert found.same or abs(found.gap or 0) < near_tie, (method, tree, found)
-    assert accepted > 50
-
-
 @pytest.mark.parametrize("dtype", NEAR_TIE)
 def test_lossless_on_a_gpu(saved, dtype):
     target = load_target(str(saved / "target"), dtype, "cuda")
     assert target.device.type == "cuda" and target.dtype == getattr(torch, dtype)
-    check_texts(target, saved, NEAR_TIE[dtype])
+    check_texts(target, saved, NEAR_TIE[dtype], METHODS, TREES, 48, 50)
 
 
 @pytest.mark.parametrize("bits", [8, 4])
 def test_lossless_on_a_gpu_quantised(saved, bits):
     pytest.importorskip("bitsandbytes")
     target = load_target(str(saved / "target"), "bfloat16", "cuda", bits=bits)
-    check_texts(target, saved, NEAR_TIE["bfloat16"])
+    check_texts(target, saved, NEAR_TIE["bfloat16"], METHODS, TREES, 48, 50)
 
 
 def test_sampled_text_is_the_same_for_a_seed(saved):

@@ -18,7 +18,7 @@ SIZES = {
 }  # fmt: skip
 
 
-def made(config: str, **more: Any) -> PreTrainedModel:
+def model_of(config: str, **more: Any) -> PreTrainedModel:
     torch.manual_seed(0)
     model = AutoModelForCausalLM.from_config(getattr(transformers, config)(**SIZES | more)).eval()
     with torch.no_grad():
@@ -46,24 +46,24 @@ def made(config: str, **more: Any) -> PreTrainedModel:
     ],
 )  # fmt: skip
 def test_a_model_that_cannot_be_run_layer_by_layer_is_refused_by_what_it_has(config, more, words):
-    model = made(config, **more)
+    model = model_of(config, **more)
     with pytest.raises(UserError, match=f"type {model.config.model_type} .* here: .*{words}") as e:
         Target(model)
     assert "Llama, Mistral, Qwen2, Qwen3" in str(e.value) and "\n" not in str(e.value)
 
 
 def test_a_missing_part_is_named():
-    model = made("LlamaConfig")
+    model = model_of("LlamaConfig")
     del model.model.norm
     with pytest.raises(UserError, match=r"its decoder has no final norm \(`norm`\)"):
         Target(model)
     with pytest.raises(UserError, match="it has no language model head"):
-        Target(made("LlamaConfig").model)
+        Target(model_of("LlamaConfig").model)
 
 
 @pytest.mark.parametrize("config", ["Phi3Config", "Olmo2Config", "GemmaConfig", "MixtralConfig"])
 def test_families_of_the_same_form_are_read_rightly(config):
-    target = Target(made(config, **({"head_dim": 8} if config == "GemmaConfig" else {})))
+    target = Target(model_of(config, **({"head_dim": 8} if config == "GemmaConfig" else {})))
     prompt = [5, 9, 33, 7, 21]
     for method in ("moa-n0", "moa-n2"):
         trace = traced(target, method, prompt, max_new_tokens=20)
@@ -71,7 +71,7 @@ def test_families_of_the_same_form_are_read_rightly(config):
 
 
 def test_an_unknown_model_that_does_more_than_its_layers_is_found_out(monkeypatch):
-    model = made("Olmo2Config")
+    model = model_of("Olmo2Config")
     forward = model.forward
 
     def louder(*args: Any, **kwargs: Any) -> Any:
@@ -85,7 +85,7 @@ def test_an_unknown_model_that_does_more_than_its_layers_is_found_out(monkeypatc
 
 
 def test_an_unknown_model_whose_layers_want_more_is_refused(monkeypatch):
-    model = made("Olmo2Config")
+    model = model_of("Olmo2Config")
     forward = model.model.layers[1].forward
 
     def wanting(*args: Any, more: Any, **kwargs: Any) -> Any:

@@ -1,4 +1,4 @@
-"""The target reads, verifies and keeps as transformers' own forward would, node by node."""
+"""The target reads, verifies and keeps as transformers does, node by node, or is refused."""
 
 import math
 from types import SimpleNamespace
@@ -12,21 +12,12 @@ from moa_core.decoding.tree import DraftTree
 from moa_core.errors import UserError
 from moa_core.model.layers import Rope
 from moa_core.model.target import Observation, Target, draft_precision, moved
-from tests.models import FAMILIES, SHAPES, tiny_target
+from tests.models import BUSH as TREE
+from tests.models import FAMILIES, SHAPES, YARN, tiny_target
 from tests.properties import above
 
 PROMPT = [5, 9, 33, 7, 21]
-# Two siblings, a long branch beside a short one, the same token twice.
-TREE = DraftTree(
-    (11, 3, 40, 8, 3, 17, 2, 50), (-1, 0, 0, 1, 1, 3, 2, 5), (0, 1, 1, 2, 2, 3, 2, 4), (0.0,) * 8
-)
 CLOSE = {"atol": 1e-4, "rtol": 1e-4}
-YARN = {  # scales cos and sin, not their angles alone
-    "rope_type": "yarn",
-    "rope_theta": 10_000.0,
-    "factor": 4.0,
-    "original_max_position_embeddings": 64,
-}
 TARGETS = {name: SHAPES[name] for name in FAMILIES} | {"yarn": {"rope_parameters": YARN}}
 
 
@@ -42,7 +33,6 @@ def plain_logits(target: Target, ids: list[int]) -> Tensor:
 
 @torch.inference_mode()
 def check_learnt(target: Target, ids: list[int], seen: Observation) -> None:
-    """Hidden states, K and V are those of a forward over the whole text."""
     model = target.model
     output = model(input_ids=torch.tensor([ids]), output_hidden_states=True, use_cache=True)
     here = slice(seen.start, seen.start + len(seen.ids))
@@ -102,11 +92,6 @@ def test_sizes_and_the_format_of_drafts_follow_the_config():
     assert [draft_precision(half, one) for one in drafters] == ["bfloat16", "int8", None]
 
 
-def test_an_empty_prompt_is_refused():
-    with pytest.raises(UserError, match="empty"):
-        tiny_target().fork().prefill([], 8)
-
-
 @torch.inference_mode()
 @pytest.mark.parametrize(
     "sizes",
@@ -130,6 +115,8 @@ def test_layers_are_what_the_config_says(sizes):
     states = run.model(torch.tensor([PROMPT]), output_hidden_states=True).hidden_states
     tapped = torch.cat([states[place][0] for place in (1, 0, -1)], -1)
     torch.testing.assert_close(seen.hidden, tapped, **CLOSE)
+    with pytest.raises(UserError, match="empty"):
+        run.prefill([], 8)
     tail = run.read_layers(states[1], torch.arange(5)[None], None, run.tail_cache(2, 8), 2)
     torch.testing.assert_close(tail, states[-1], **CLOSE)  # after the last two layers
 
@@ -144,7 +131,6 @@ def test_positions_reach_as_far_as_was_reserved():
 
 def test_weights_are_held_once_and_saved_as_they_were_after_decoding(tmp_path):
     target = tiny_target()
-    assert target.own is not None
     ours, theirs = target.own[1][-1], target.layers[-1]
     assert ours.self_attn.q_proj.weight.data_ptr() == theirs.self_attn.q_proj.weight.data_ptr()
     expected = {name: weight.clone() for name, weight in target.model.state_dict().items()}

@@ -45,7 +45,6 @@ def train(
 
 
 def logged(out: Path) -> list[dict[str, Any]]:
-    """What a training wrote down, line by line."""
     return [json.loads(line) for line in (out / "run/log.jsonl").read_text().splitlines()]
 
 

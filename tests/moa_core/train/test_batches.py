@@ -1,4 +1,4 @@
-"""Batches go on after a resume where they were; the target's own text is written and mixed in."""
+"""Batches go on after a resume where they were, own text included; their masks, token by token."""
 
 from collections import Counter
 from itertools import islice
@@ -12,7 +12,13 @@ from moa_core.errors import UserError
 from moa_core.model.target import Target
 from moa_core.text import prompt_ids
 from moa_core.train import corpus, own_text
-from moa_core.train.batches import Batch, Batches, Epoch, Recipe, epoch_rows
+from moa_core.train.batches import (
+    Batch,
+    Batches,
+    Epoch,
+    Recipe,
+    epoch_rows,
+)
 from moa_core.train.own_text import Writing, answers, load, write
 from moa_core.train.tokenizer import PADDING, Encoded, encode_many
 from tests.models import plain_greedy, speaking_target, tiny_tokenizer
@@ -94,9 +100,6 @@ def test_own_text_is_all_there_and_half_of_what_is_learnt(data):
     assert share == pytest.approx(0.5, abs=0.1)
     # Among each other, not one after the other.
     assert 0.2 < own[: len(own) // 2].sum() / own.sum() < 0.8
-
-
-# ---- the target's own text ----
 
 
 def test_answers_in_a_batch_are_those_given_alone_and_end_with_the_end_of_turn():

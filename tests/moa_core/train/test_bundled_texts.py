@@ -87,9 +87,6 @@ def test_numerals():
     assert len({(spanish(n), french(n)) for n in range(10_000)}) == 10_000
 
 
-# ---- manners, and the small world ----
-
-
 def alternates(chat: Chat) -> bool:
     return [turn["role"] for turn in chat] == ["user", "assistant"] * (len(chat) // 2)
 

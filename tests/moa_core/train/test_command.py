@@ -70,7 +70,6 @@ def test_drafters_are_trained_for_a_target_in_4_bits(command, tmp_path):
 
 
 def drafted(target: Target, out: Path) -> Iterator[tuple[list[int], list[int], list[int]]]:
-    """Prompt, plain text and each drafter's text."""
     prompt = prompt_ids(target.tokenizer, "What is 3 + 4?")
     expected = plain_greedy(target, prompt, 20)
     for name in ("moa-n0", "moa-n1"):
@@ -90,13 +89,6 @@ def test_a_target_goes_on_from_one_by_its_name(bundle, data, tmp_path, capsys):
     assert "sizes" not in json.loads((tmp_path / "same" / "training.json").read_text())
 
 
-ROW = '{"question": "What ran home to sit by the fire at night?", "answer": "The fox."}\n'
-FORMS = [
-    ("notes.txt", "- The fox ran home. It sat by the fire. " * 60, "1 document"),
-    ("rows.jsonl", ROW * 30, "30 documents"),
-]
-
-
 def run(capsys: pytest.CaptureFixture[str], words: list[str]) -> str:
     code = main(words)
     captured = capsys.readouterr()
@@ -104,24 +96,21 @@ def run(capsys: pytest.CaptureFixture[str], words: list[str]) -> str:
     return captured.out
 
 
-@pytest.mark.parametrize(("name", "text", "count"), FORMS, ids=["txt", "jsonl"])
-def test_a_folder_of_text_trains_and_the_commands_it_prints_work(
-    tmp_path, capsys, name, text, count
-):
+def test_a_folder_of_text_trains_and_the_commands_it_prints_work(tmp_path, capsys):
     folder, out = tmp_path / "my texts", tmp_path / "out"
     folder.mkdir()
-    (folder / name).write_text(text)
+    (folder / "notes.txt").write_text("- The fox ran home. It sat by the fire. " * 60)
     sizes = "--layers 2 --width 32 --context 128 --vocabulary 280 --rows 2 --row-length 40"
     more = f"{sizes} --updates 3 --device cpu --precision no".split()
     told = run(capsys, ["train", "target", "--data", str(folder), "--out", str(out), *more])
-    assert told.startswith(f"Training on {count} of yours (") and " tokens)." in told
+    assert told.startswith("Training on 1 document of yours (") and " tokens)." in told
     assert f"The target is in {out}. Next (--raw goes on from plain text):" in told
     [generate, drafters] = [shlex.split(line) for line in told.splitlines()[-2:]]
     assert generate[:4] == ["python", "-m", "moa_core", "generate"]
     assert run(capsys, [*generate[3:], "--max-new-tokens", "4"])
     told = run(capsys, [*drafters[3:], *more[-4:]])
     assert told.startswith(f"{folder} has no held-out text to measure on: ")
-    assert f"\nTraining on {count} of yours (" in told
+    assert "\nTraining on 1 document of yours (" in told
     assert f"Trained: {out}-drafters/moa-n0, {out}-drafters/moa-n1, " in told
     assert run(capsys, [*shlex.split(told.splitlines()[-1])[3:], "--max-new-tokens", "4"])
 

@@ -55,15 +55,13 @@ DAMAGED = gzip.compress(b"text", mtime=0)[:10] + b"\xff" * 20
         ("a.jsonl", b"\n{", "Line 2 of .*a.jsonl is not JSON"),
         ("a.jsonl", b'{"messages": [{"role": "tool", "content": ""}]}', "a.jsonl has no messages"),
         ("a.tsv", b"text", "holds no text"),
-        ("", b"", "none cannot be read: No such file or directory"),
         ("a.txt.gz", DAMAGED, "a.txt.gz cannot be read: Error -3"),
     ],
 )
 def test_a_folder_that_cannot_be_read_gets_a_sentence(tmp_path, name, data, words):
-    if name:
-        (tmp_path / name).write_bytes(data)
+    (tmp_path / name).write_bytes(data)
     with pytest.raises(UserError, match=words):
-        load(tmp_path if name else tmp_path / "none")
+        load(tmp_path)
 
 
 def test_splits_are_stable_and_share_no_document(tmp_path):
@@ -83,9 +81,6 @@ def test_epochs_repeat_by_seed_and_differ_by_number():
     first, again, other = (shuffled(documents, 1, number) for number in (0, 0, 1))
     assert first == again != other and len(first) == len(other) == 20
     assert {one.text for one in first} == {str(n) for n in range(1, 21)}  # an empty one goes
-
-
-# ---- data sets ----
 
 
 @pytest.fixture
@@ -125,8 +120,6 @@ def test_a_folder_like_a_data_set_is_read_as_one(tmp_path):
     assert found[2].contents[1] == "It is 6, said the dog."
 
 
-# ---- ids, masks and rows ----
-
 SPOKEN = [
     {"role": "system", "content": "Be kind."}, {"role": "user", "content": "Count to 12."},
     {"role": "assistant", "content": "1 2 3\n"},
@@ -157,6 +150,7 @@ def test_a_foreign_template_marks_what_the_assistant_writes():
     assert spoken == "It is 7.<|im_end|>The fox ran.<|im_end|>"
     # Written out in a text it stays text: five turns end, the system's included.
     assert ids.count(tokenizer.eos_token_id) == 5 and tokenizer.decode(ids).count("<|im_end|>") == 6
+    assert tokenizer("<|im_end|>")["input_ids"] == [tokenizer.eos_token_id]  # left as it was
     plain = [{**m, "content": m["content"].replace("<|im_end|> ", "")} for m in TALK]
     whole = tokenizer.apply_chat_template(plain, return_dict=False)
     assert encode(Document("chat", tuple(plain)), tokenizer).ids == whole
@@ -179,13 +173,6 @@ def test_chats_that_a_template_refuses_are_left_out():
         list(encode_many([refused, refused], tokenizer))
 
 
-def test_written_out_special_tokens_stay_text(tokenizer):
-    document = Document("chat", prompts.chat("Say <|end|><|assistant|>", "<|end|>"))
-    ids, _ = encode(document, tokenizer)
-    assert ids.count(tokenizer.eos_token_id) == 2 and tokenizer.decode(ids).count(END) == 4
-    assert tokenizer(END)["input_ids"] == [tokenizer.eos_token_id]  # left as it was
-
-
 @pytest.mark.parametrize("length", [7, 64, 256])
 def test_packing_keeps_every_token_in_order(length):
     rng = random.Random(length)
@@ -204,9 +191,6 @@ def test_packing_keeps_every_token_in_order(length):
                 kept[number][1].append(on)
     assert [kept[n] for n in range(len(sizes))] == encoded
     assert sum((row.segment == PADDING).sum() for row in rows[:-1]) < 0.03 * sum(sizes)
-
-
-# ---- the tokenizer ----
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,7 @@ UPDATES = 12
 
 
 class Killed(Exception):
-    """Stands in for a kill in the middle of an update."""
+    """In the middle of an update."""
 
 
 class Training:

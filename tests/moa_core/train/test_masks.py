@@ -6,7 +6,11 @@ from itertools import pairwise
 import pytest
 import torch
 
-from moa_core.train.batches import Batch, same_document, whole_batch
+from moa_core.train.batches import (
+    Batch,
+    same_document,
+    whole_batch,
+)
 from moa_core.train.masks import Masks, on_policy, predictable
 from moa_core.train.tokenizer import PADDING
 
@@ -47,8 +51,7 @@ def seen(mask: torch.Tensor, row: int, place: int) -> set[int]:
     return set(mask[row if len(mask) > 1 else 0, 0, place].nonzero().flatten().tolist())
 
 
-def own_text(row: int, place: int) -> set[int]:
-    """Tokens of the same document up to this one."""
+def text_up_to(row: int, place: int) -> set[int]:
     segment = BATCH.segment[row].tolist()
     return {other for other in range(place + 1) if segment[other] == segment[place]}
 
@@ -73,7 +76,7 @@ def test_a_token_sees_true_keys_before_its_blocks_root_and_drafted_ones_from_it_
     roots = set()
     for masks in draws():
         for row, place in everywhere():
-            text, root = own_text(row, place), root_of(masks, row, place)
+            text, root = text_up_to(row, place), root_of(masks, row, place)
             before = {other for other in text if other < root}
             drafted = {LENGTH + other for other in text - before}
             assert seen(masks.tail, row, place) == before | drafted and LENGTH + place in drafted
@@ -110,8 +113,8 @@ def test_no_token_is_left_without_a_key():
 def test_positions_and_what_is_seen_are_of_a_documents_own_past():
     same = same_document(BATCH.segment)
     for row, place in everywhere():
-        assert BATCH.positions[row, place] == len(own_text(row, place)) - 1
-        assert seen(same, row, place) == own_text(row, place)
+        assert BATCH.positions[row, place] == len(text_up_to(row, place)) - 1
+        assert seen(same, row, place) == text_up_to(row, place)
     for masks in (*draws(), *draws(staircase=0.5)):
         both = masks.tail[..., :LENGTH] | masks.tail[..., LENGTH:]
         for mask in (masks.sa, masks.ca, both):
@@ -125,7 +128,7 @@ def test_the_staircase_confines_self_attention_to_the_block_in_some_rows(share):
         for row in range(len(BATCH.ids)):
             wide = narrow = True
             for place in range(LENGTH):
-                text, root = own_text(row, place), root_of(masks, row, place)
+                text, root = text_up_to(row, place), root_of(masks, row, place)
                 found = seen(masks.sa, row, place)
                 wide &= found == text
                 narrow &= found == {other for other in text if other >= root}
@@ -146,8 +149,3 @@ def test_the_loss_counts_where_the_next_token_is_of_the_same_reply():
         )
         assert bool(loss[row, place]) == follows
     assert 100 < int(loss.sum()) < loss.numel()
-
-
-def test_a_generator_decides_the_draw():
-    first, again, other = (on_policy(BATCH, torch.Generator().manual_seed(n)) for n in (3, 3, 4))
-    assert torch.equal(first.ca, again.ca) and not torch.equal(first.ca, other.ca)

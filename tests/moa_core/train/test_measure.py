@@ -15,7 +15,9 @@ from moa_core.train.drafters import Plan, fresh, train_drafters
 from moa_core.train.loop import Machine, Schedule
 from moa_core.train.measure import Progress, heldout_loss, heldout_prompts, task_accuracy
 from tests.moa_core.train.conftest import logged
-from tests.models import speaking_target
+from tests.models import (
+    speaking_target,
+)
 
 
 @pytest.fixture(scope="module")
@@ -61,7 +63,7 @@ def test_the_command_tells_what_a_target_can_do(bundle, data, capsys):
     assert 0 <= report["tasks_right"]["all"] <= 1
 
 
-METHODS = ("moa-n0", "eagle2", "medusa")
+MEASURED = ("moa-n0", "eagle2", "medusa")
 
 
 @pytest.mark.parametrize(("updates", "times"), [(1440, 8), (100, 1), (7, 3), (5, 8)])
@@ -75,7 +77,7 @@ def test_measurements_are_spread_evenly_and_the_last_one_is_at_the_end(target, u
 
 
 def test_the_weights_that_were_accepted_most_are_kept_through_a_stop(target, monkeypatch):
-    drafters = {name: fresh(name, target, 0) for name in METHODS}
+    drafters = {name: fresh(name, target, 0) for name in MEASURED}
     watch = Progress(target, drafters, {})
     values = {"moa-n0": [1.5, 2.5, 2.0], "eagle2": [1.0, 1.1, 1.3], "medusa": [2.0, 1.0, 2.0]}
     left = {name: iter(of) for name, of in values.items()}
@@ -84,7 +86,7 @@ def test_the_weights_that_were_accepted_most_are_kept_through_a_stop(target, mon
         for drafter in drafters.values():
             for weight in drafter.net.parameters():
                 weight.data.fill_(place)
-        found = watch.measure(100 * (place + 1), dict.fromkeys(METHODS, 10.0 * (place + 1)))
+        found = watch.measure(100 * (place + 1), dict.fromkeys(MEASURED, 10.0 * (place + 1)))
         assert found == {name: of[place] for name, of in values.items()}
     again = Progress(target, drafters, {})
     again.load_state_dict(watch.state_dict())
@@ -98,11 +100,11 @@ def test_training_records_how_acceptance_grew(target, data, tmp_path):
     prompts = {"chat": [prompt_ids(target.tokenizer, "What is 3 + 4?")]}
     train_drafters(
         target, data, tmp_path / "tokenizer", tmp_path / "out",
-        Schedule(6, {"": 1e-3, "eagle2": 5e-4}), Plan(METHODS, rows=2, row_length=48),
+        Schedule(6, {"": 1e-3, "eagle2": 5e-4}), Plan(MEASURED, rows=2, row_length=48),
         Machine(workers=1), prompts, 3,
     )  # fmt: skip
     measured = [line["measured"] for line in logged(tmp_path / "out") if "measured" in line]
-    for name in METHODS:
+    for name in MEASURED:
         config = json.loads((tmp_path / "out" / name / "config.json").read_text())
         training = config["drafter"]["training"]
         metrics = training["metrics"]

@@ -72,9 +72,7 @@ def lesson(batch: Batch, tli: int) -> Lesson:
 
 
 def training(tli: int) -> MoATrainee:
-    trained = trainee(released.moa(tli), released.target(), Weights())
-    assert isinstance(trained, MoATrainee)
-    return trained
+    return trainee(released.moa(tli), released.target(), Weights())
 
 
 @pytest.mark.parametrize(("tli", "variant"), CASES)

@@ -1,4 +1,4 @@
-"""What training leaves: a target, and drafters of every family, that load and decode."""
+"""What training leaves: a target and drafters of every family that load and decode; its figures."""
 
 import json
 import math

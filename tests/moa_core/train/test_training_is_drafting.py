@@ -26,7 +26,6 @@ CHAIN = TreeSettings(depth=5, breadth=1, budget=5)
 
 
 def _chain(target, drafter):
-    """A first cycle's chain: root and drafted tokens, and their cumulative log-probabilities."""
     tree = traced(target, drafter, PROMPT, max_new_tokens=4, tree=CHAIN).of(Drafted)[0].tree
     return list(tree.tokens), list(tree.log_probs)
 
@@ -108,8 +107,6 @@ def test_eagle_s_noise_is_uniform_around_zero_and_each_row_s_own(target, eagle, 
     assert not torch.equal(both[0], both[1])
 
 
-# ---- the cross-entropy, made a few positions at a time ----
-
 VOCABULARY, WIDTH = 500, 16
 
 
@@ -135,7 +132,6 @@ def made() -> tuple[nn.Linear, torch.Tensor, Verdicts, torch.Tensor]:
 
 @pytest.mark.parametrize("positions", [1, 7, 1000])
 def test_a_loss_made_in_parts_is_the_whole_one_and_so_is_its_gradient(positions, monkeypatch):
-    """And no more logits exist at a time than was said."""
     head, hidden, verdicts, where = made()
     probs = head(verdicts.hidden).softmax(-1)
     whole = -(probs * head(hidden).log_softmax(-1)).sum(-1)[where].sum() / (where.sum() + 1e-5)

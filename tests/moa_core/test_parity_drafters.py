@@ -1,19 +1,22 @@
-"""MoA gives the numbers, trees and texts of the authors' released code."""
+"""MoA and EAGLE-2 give the numbers, trees and texts of the authors' released code."""
 
 import json
 import shutil
+from pathlib import Path
 
 import pytest
 import torch
 from torch import Tensor
 
-from moa_core.decoding.decode import Settings, decode
 from moa_core.decoding.trace import Drafted, Trace, Verified
 from moa_core.decoding.tree import TreeSettings
+from moa_core.drafters.eagle import EagleDrafter
 from moa_core.drafters.moa import MoADrafter
 from moa_core.loading.load import load_drafter
+from moa_core.loading.untrusted import PICKLES
 from tests import released
-from tests.released import CLOSE, EOS, NEAR_TIE, check_nodes, check_tree, recorded
+from tests.models import traced
+from tests.released import CLOSE, EOS, NEAR_TIE, check_nodes, recorded
 
 TREES = {
     "d7b8t62": TreeSettings(depth=6, breadth=8, budget=62),
@@ -25,15 +28,11 @@ RUNS = released.numbers("moa_generations")
 
 
 def generate(drafter: MoADrafter, key: str) -> Trace:
-    """Decode as one of the released runs did."""
     _, tree, kind = key.split(".")
-    settings = Settings(
-        max_new_tokens=int(kind[7:]) if kind.startswith("max_new") else 40,
-        tree=TREES[tree],
-        eos_ids=(RUNS[key].get("eos_token_id", EOS),),
-    )
+    count = int(kind[7:]) if kind.startswith("max_new") else 40
     prompt = released.prompt(kind if kind.startswith("prompt") else "prompt1_len24")
-    return Trace(events=list(decode(released.target(), drafter, prompt, settings)))
+    how = {"tree": TREES[tree], "eos_ids": (RUNS[key].get("eos_token_id", EOS),)}
+    return traced(released.target(), drafter, prompt, max_new_tokens=count, **how)
 
 
 def check_text(trace: Trace, key: str) -> None:
@@ -98,7 +97,9 @@ def test_texts_accepted_lengths_target_calls_and_trees(key):
         return
     assert len(drafted) >= len(cycles) and (not cycles or expected["cut_gap"] > NEAR_TIE)
     for cycle, draft, result in zip(cycles, drafted, trace.of(Verified), strict=False):
-        check_tree(draft.tree, cycle)
+        found = [list(draft.tree.tokens), list(draft.tree.parents)]  # in the same order
+        assert found == [cycle["tokens"], cycle["parents"]]
+        assert draft.tree.log_probs == pytest.approx(cycle["scores"], abs=1e-4)
         assert list(result.choices) == cycle["target_argmax"]
 
 
@@ -114,16 +115,86 @@ def test_published_format_is_the_same_drafter(tmp_path):
     shutil.copy(released.FOLDER / "moa_n0_published" / "config.json", tmp_path)
     shutil.copy(released.FOLDER / "moa_n0" / "model.safetensors", tmp_path)
     published = load_drafter(str(tmp_path), released.target())
-    assert isinstance(published, MoADrafter)
     sizes = json.loads((tmp_path / "config.json").read_text())
     for prefix, part in (
         ("self_attention", published.net.config.sa),
         ("cross_attention", published.net.config.ca),
         ("layer_self_attention", published.net.config.lsa),
     ):
-        assert part is not None
         assert part.kv_heads == sizes[f"{prefix}_num_key_value_heads"]
         assert part.inner == sizes[f"{prefix}_intermediate_size"]
     assert published.net.config == released.moa(0).net.config
     key = "n0.d4b3t10.prompt1_len24"
     check_text(generate(published, key), key)
+
+
+EAGLE_RUNS = released.numbers("eagle2_generations")
+HEAD = released.FOLDER / "eagle2_head"
+
+
+@pytest.fixture(params=["model.safetensors", "pytorch_model.bin"])
+def eagle(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> EagleDrafter:
+    """The head from either kind of file, the other one not being there."""
+    monkeypatch.setenv(PICKLES, "1")
+    for name in ("config.json", request.param):
+        shutil.copy(HEAD / name, tmp_path)
+    drafter = load_drafter(str(tmp_path), released.target())
+    assert isinstance(drafter, EagleDrafter)
+    return drafter
+
+
+def shape(name: str) -> TreeSettings:
+    """Their settings in our counting: a level more than `depth`, and the root not counted."""
+    found = {key.split(".")[0]: run["settings"] for key, run in EAGLE_RUNS.items()}[name]
+    return TreeSettings(found["depth"] + 1, found["top_k"], found["total_token"] - 1)
+
+
+def eagle_run(drafter: EagleDrafter, key: str) -> Trace:
+    name, prompt = key.split(".")
+    how = {"max_new_tokens": 40, "tree": shape(name), "eos_ids": (EOS,)}
+    return traced(released.target(), drafter, released.prompt(prompt), **how)
+
+
+@pytest.mark.usefixtures("plain_torch")
+@pytest.mark.parametrize("name", ["t10_d3_k3", "t60_d7_k10", "chain_t7_d5_k1"])
+def test_every_tensor_of_eagle_s_first_cycle(name, eagle, monkeypatch):
+    expected = released.tensors(f"eagle2_{name}_first_cycle")
+    drafter, logits = released.ready(eagle, released.prompt())
+    torch.testing.assert_close(logits, expected["target_prefill_logits_last"], **CLOSE)
+    joined = recorded(monkeypatch, drafter.net, "join")
+    layer = recorded(monkeypatch, drafter.net.layers[0])
+    head = recorded(monkeypatch, released.target().head)
+    embedded = recorded(monkeypatch, released.target().embed)
+    released.propose(drafter, int(logits.argmax()), shape(name))
+    assert len(layer) == len(head) == len(joined) == shape(name).depth
+    for call in range(shape(name).depth):
+        theirs = {k.split(".")[1]: v for k, v in expected.items() if k.startswith(f"call{call}.")}
+        assert embedded[call][0].tolist() == theirs["input_ids"].tolist()
+        torch.testing.assert_close(layer[call][1][0], theirs["out_hidden"], **CLOSE)
+        rows = len(theirs["logits"])
+        torch.testing.assert_close(head[call][1].reshape(rows, -1), theirs["logits"], **CLOSE)
+
+
+@pytest.mark.usefixtures("plain_torch")
+def test_second_cycle_starts_from_the_accepted_features(eagle, monkeypatch):
+    """Rows of drafted features are replaced by those of the true ones."""
+    expected = released.tensors("eagle2_t60_d7_k10_first_cycle")
+    layer = recorded(monkeypatch, eagle.net.layers[0])
+    eagle_run(eagle, "t60_d7_k10.prompt1_len24")
+    second = layer[shape("t60_d7_k10").depth][1][0]
+    assert len(second) > 1
+    torch.testing.assert_close(second, expected["cycle1.call0.out_hidden"], **CLOSE)
+
+
+@pytest.mark.parametrize("key", EAGLE_RUNS)
+def test_eagle_texts_accepted_lengths_and_first_trees(key):
+    """Target calls are not compared: their code writes on past the length asked for."""
+    expected = EAGLE_RUNS[key]
+    trace = eagle_run(load_drafter(str(HEAD), released.target()), key)
+    ours = trace.accepted_lengths[:-1]
+    assert trace.output_ids == expected["output_ids_40"]
+    assert ours and ours == expected["accepted_lengths"][: len(ours)]
+    if expected["cut_gap"] > NEAR_TIE:
+        check_nodes(trace.of(Drafted)[0].tree, expected["cycles"][0])
