@@ -5,14 +5,26 @@ from __future__ import annotations
 import random
 from functools import cache
 
-from moa_core.train.bundle.world.entities import Being, Noun, Place, Thing, drawn, lexicon, places
+from moa_core.train.bundle.world.entities import (
+    Being,
+    Noun,
+    Place,
+    Thing,
+    drawn,
+    favoured,
+    lexicon,
+    places,
+)
 
 
 class Casting:
-    """Makes the entities of one story. No name and no kind of animal comes twice."""
+    """Makes the entities of one story. No name and no kind of animal comes twice.
 
-    def __init__(self, rng: random.Random, fable: bool, first_person: bool) -> None:
-        self.rng, self.fable, self.first_person = rng, fable, first_person
+    plot  name of the plot, which has its favourites
+    """
+
+    def __init__(self, rng: random.Random, plot: str, fable: bool, first_person: bool) -> None:
+        self.rng, self._plot, self.fable, self.first_person = rng, plot, fable, first_person
         self._names: set[str] = set()
         self._kinds: set[str] = set()
 
@@ -107,14 +119,14 @@ class Casting:
         """The given place, or one with all the tags."""
         if noun is None:
             fitting = [word for word in places() if word != "more" and is_like(word, tags)]
-            noun = lexicon().nouns[self.rng.choice(fitting)]
+            noun = lexicon().nouns[favoured(self.rng, fitting, self._plot)]
         inside, found, spots = _known(noun.word)
         hidden = list(spots or drawn("spots_in" if "in" in found else "spots_out"))
         self.rng.shuffle(hidden)
         return Place(noun, inside, found, hidden)
 
     def _trait(self) -> str:
-        return self.rng.choice(lexicon().by_group["trait"]).word
+        return favoured(self.rng, lexicon().by_group["trait"], self._plot).word
 
     def _either(self) -> str:
         return self.rng.choice(("he", "she"))
@@ -129,15 +141,17 @@ class Casting:
         return "he" if kind in cast["male"] else "she" if kind in cast["female"] else otherwise
 
     def _drawn(self, part: str) -> str:
-        return self.rng.choice(lexicon().cast[part])
+        return favoured(self.rng, lexicon().cast[part], self._plot)
 
     def _new_kind(self, part: str) -> str:
-        kind = self.rng.choice([kind for kind in lexicon().cast[part] if kind not in self._kinds])
+        kinds = [kind for kind in lexicon().cast[part] if kind not in self._kinds]
+        kind = favoured(self.rng, kinds, self._plot)
         self._kinds.add(kind)
         return kind
 
     def _unused(self, key: str) -> str:
-        name = self.rng.choice([name for name in lexicon().names[key] if name not in self._names])
+        names = [name for name in lexicon().names[key] if name not in self._names]
+        name = favoured(self.rng, names, self._plot)
         self._names.add(name)
         return name
 

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import random
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from moa_core.train.bundle.words import read
+
+T = TypeVar("T")
+RARE = 0.02  # weight of an option that nothing favours; the favourite has 1, the next one 1/2 ...
 
 
 class Noun(NamedTuple):
@@ -51,6 +55,21 @@ def drawn(name: str, table: str = "draws") -> list[Any]:
     """A list to draw from."""
     found = _raw()[table].get(name, [])
     return found.split() if isinstance(found, str) else found
+
+
+def favoured(rng: random.Random, options: Sequence[T], by: str) -> T:
+    """One of the options, most often a favourite of `by`.
+
+    A small model writes what is likeliest. If all options were equally likely, all its stories
+    would be the same one; so a plot has its own names and words, and a word its own plots.
+    """
+    return rng.choices(options, _weights(by, len(options)))[0]
+
+
+@cache
+def _weights(by: str, count: int) -> tuple[float, ...]:
+    order = random.Random(by).sample(range(count), count)
+    return tuple(max(0.5**rank, RARE) for rank in order)
 
 
 @cache

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from moa_core.train.bundle.words import PHRASES
 from moa_core.train.bundle.world.casting import is_like
-from moa_core.train.bundle.world.entities import Being, Place, Thing, lexicon
+from moa_core.train.bundle.world.entities import Being, Place, Thing, favoured, lexicon
 from moa_core.train.bundle.world.grammar import Slot, Wording, section, sections, slots
 from moa_core.train.bundle.world.teller import Teller, articles, polish
 from moa_core.train.bundle.world.world import Event, Plot, World, plots
@@ -248,11 +248,9 @@ def _plot_for(words: tuple[str, ...], rng: random.Random, hero: Being | None) ->
         ages = ("any", "child") if hero.age == "child" else ("any",)
         found = [p for p in found if mode in p.asks["modes"] and p.asks["ages"][0] in ages]
     if not words:
-        return rng.choice(found)
-    return max(
-        rng.sample(found, min(rng.choice((1, 3, 6)), len(found))),
-        key=lambda plot: sum(_has_role(plot, w) for w in words),
-    )
+        return favoured(rng, found, hero.name) if hero else rng.choice(found)
+    few = [favoured(rng, found, words[0]) for _ in range(rng.choice((1, 3, 6)))]
+    return max(few, key=lambda plot: sum(_has_role(plot, w) for w in words))
 
 
 def _has_role(plot: Plot, word: str) -> bool:

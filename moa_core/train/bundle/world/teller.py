@@ -6,7 +6,7 @@ import random
 import re
 from collections.abc import Iterator
 
-from moa_core.train.bundle.world.entities import Entity, Thing, drawn, lexicon
+from moa_core.train.bundle.world.entities import Entity, Thing, drawn, favoured, lexicon
 from moa_core.train.bundle.world.grammar import Pattern, Slot, Wording, expand, section, sections
 from moa_core.train.bundle.world.references import References
 from moa_core.train.bundle.world.world import Event, World
@@ -60,7 +60,8 @@ class Teller:
         ]  # fmt: skip
         if not fits:
             return None
-        wording = self.rng.choice(fits)
+        by = str(event.roles.get("w", self.world.plot.name))
+        wording = favoured(self.rng, fits, f"{by} {event.name}")
         if self.brief and event.name.startswith(self.world.plot.name):
             wording = min(wording, *self.rng.choices(fits, k=2), key=lambda each: len(each.text))
         self._used.add(wording)

@@ -76,7 +76,7 @@ class World:
         self.cast: dict[str, Entity] = {}
         self._set_time()
         self._set_mode()
-        self.casting = Casting(rng, "fable" in self.tags, "I" in self.tags)
+        self.casting = Casting(rng, plot.name, "fable" in self.tags, "I" in self.tags)
         self.hero, self.place = self._cast_main()
         self._set_roles()
         for beat in plot.beats:
