@@ -177,14 +177,13 @@ def tell(
     for _attempt in range(_TRIES):
         world = World(rng, _plot_for(words, rng, hero), words, hero)
         left = world.given.left()
-        for retold in range(5):
+        for _retold in range(5):
             teller = Teller(world, rng, brief)
             text = teller.tell([word for word in words if word in left])
-            missing = {word for word in words if first_use(text, word) < 0} - left
+            missing = {word for word in words if not 0 <= first_use(text, word) < teller.lead}
             if not missing and not repeats(text):
                 return _story(world, teller, text, words)
-            if retold > 1:  # weave them in: chance will not bring them in any more
-                left |= missing
+            left |= missing
     raise ValueError(f"No story has all of these words: {', '.join(words)}.")
 
 

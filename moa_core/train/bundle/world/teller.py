@@ -15,6 +15,7 @@ _ARTICLE = re.compile(r"\b([Aa]) (?=((?:[aeiouAEIOU]|ho(?:nest|no|ur))\w*))")
 _SENTENCE_START = re.compile(r'((?:^|[.!?]\s+|\."\s+|\n)"?)([a-z])')
 _TAG = re.compile(r'([!?,]" )(said|asked|cried|called|answered|whispered|shouted|thought) I\b')
 _I_AND = re.compile(r"\bI and ((?:my (?:best )?[a-z]+ )?[A-Z]\w+)")
+LEAD_ENDS = Event("", {}, False, frozenset())
 _TIMES_OF_DAY = ("morning", "afternoon", "evening", "night", "day")
 
 
@@ -22,6 +23,7 @@ class Teller:
     """One telling of a world's story; another telling has other wordings.
 
     plain  name everything in full, as a question does
+    lead   characters of the opening, in which all words that must be in the story are
     """
 
     def __init__(
@@ -31,6 +33,7 @@ class Teller:
         self.refs = References(rng, world.hero, plain)
         self.tags = frozenset(world.tags)
         self.told: list[Event] = []
+        self.lead = 0
         self._roles: dict[str, Entity] = {}
         self._used: set[Wording] = set()
         if world.introduced:
@@ -45,8 +48,9 @@ class Teller:
                     paragraphs.append([])
                     self.refs.next_wording(new_paragraph=True)
                 continue
-            wording = self.choose(event)
-            if wording:
+            if event is LEAD_ENDS:
+                self.lead = sum(len(line) + 1 for lines in paragraphs for line in lines)
+            elif wording := self.choose(event):
                 self.told.append(event)
                 paragraphs[-1].append(self.render(wording.pattern, event))
                 self.refs.next_wording()
@@ -79,6 +83,7 @@ class Teller:
         yield from self._opening(start)
         # Early, and in the order asked for: a small model forgets which words are left to use.
         yield from [Event(*frame(word, self.rng), True, start) for word in must]
+        yield LEAD_ENDS
         if self.rng.random() < 0.5 and not self.brief:
             yield None
         for event in world.log:
