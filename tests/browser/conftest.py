@@ -22,6 +22,8 @@ ROOT = Path(__file__).parents[2]
 HOSTILE = ("${6*7}", "<b>x</b>", "{{x}}", "`y`", "<script>")
 STORY = "Once upon a time there lived an old fox who sang every night beside one quiet river.\n"
 LOOKS = [(1280, 800, "light"), (390, 844, "dark")]  # each test of a look sees both themes
+CHARTS_FIT = """() => [...document.querySelectorAll(".js-plotly-plot .main-svg")].every(
+    (chart) => chart.getBoundingClientRect().width <= window.innerWidth)"""
 TREE = {"depth": 3, "breadth": 3, "budget": 8}
 
 
@@ -240,9 +242,10 @@ def both_themes(page):
 
 
 def every_look(page):
-    """The page at both widths, in both themes; nothing makes it scroll sideways."""
+    """The page at both widths, in both themes; charts fit, and nothing makes it scroll sideways."""
     for width, height, _ in LOOKS:
         page.set_viewport_size({"width": width, "height": height})
+        page.wait_for_function(CHARTS_FIT)
         yield from both_themes(page)
         page.wait_for_function("document.documentElement.scrollWidth <= window.innerWidth")
 
