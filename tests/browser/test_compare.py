@@ -28,8 +28,10 @@ TEXTS = """() => Array.from(document.querySelectorAll('.race .text'), lane => {
   for (const extra of text.querySelectorAll('.special, .rejected, .more, .break')) extra.remove();
   return text.textContent;
 })"""
-FAR = """() => /run ([3-9]|1.) of 15/.test(document.querySelector('#compare-status').innerText)
-    && document.querySelector('#compare-status progress').value > 0"""
+STOP_WHEN_FAR = """() =>
+    /run ([3-9]|1.) of 15/.test(document.querySelector('#compare-status').innerText)
+    && document.querySelector('#compare-status progress').value > 0
+    && (document.querySelector('#compare-stop').click(), true)"""
 
 
 def table(page):
@@ -87,10 +89,9 @@ def check_race(page):
 
 
 def test_stop_keeps_what_is_finished(page):
-    settings(page, "compare-", tokens=250, repeats=5, temperature=0.8)
+    settings(page, "compare-", tokens=512, repeats=5, temperature=0.8)
     page.click("#compare-run")
-    page.wait_for_function(FAR)
-    page.click("#compare-stop")
+    page.wait_for_function(STOP_WHEN_FAR)
     page.wait_for_selector(READY)
     count = int(re.match(r"Stopped: (\d+) of 15 runs", status(page, "compare-"))[1])
     assert 2 <= count < 15 and sum(int(row["Runs"]) for row in table(page)) == count
