@@ -273,7 +273,9 @@ def replaced(text: str, old: list[str], new: list[str]) -> str:
 if __name__ == "__main__":
     code = "import json; from tests import recorded_claims as r\n"
     code += "print(json.dumps({page: [*claims()] for page, claims in r.PAGES.items()}))"
-    was = subprocess.run([sys.executable, "-c", code], cwd=sys.argv[1], stdout=-1, check=True)
-    for page, old in json.loads(was.stdout).items():
+    if len(sys.argv) != 2:
+        sys.exit("Say where the old checkout is: python -m tests.recorded_claims OLD")
+    was = subprocess.check_output([sys.executable, "-c", code], cwd=sys.argv[1])
+    for page, old in json.loads(was).items():
         text = (ROOT / page).read_text(encoding="utf-8")
         (ROOT / page).write_text(replaced(text, old, [*PAGES[page]()]), encoding="utf-8")

@@ -17,7 +17,8 @@ from moa_core.loading.catalog import HUB_ID
 ROOT = Path(__file__).parents[2]
 SENT = (
     "README.md", "LICENSE", "CITATION.cff", "CHANGELOG.md", "CONTRIBUTING.md", "app.py",
-    "requirements.txt", "demo", "docs", "moa_core", "assets", "tests/parity/README.md",
+    "requirements.txt", "demo", "docs", "moa_core", "assets", ":!assets/next",
+    "tests/parity/README.md",
 )  # fmt: skip
 CPU_TORCH = "--extra-index-url https://download.pytorch.org/whl/cpu\n"
 ZERO_TORCH = "2.11.0"  # the newest on ZeroGPU's list

@@ -15,7 +15,6 @@ from moa_core.errors import UserError
 from moa_core.model.attention import ca_weights, look, lsa_weights
 from moa_core.model.layers import DecoderLayer, RMSNorm, grouped_attention
 from moa_core.model.target import Target
-from moa_core.train.attention import BLOCKS, blocks
 from moa_core.train.drafters import fresh
 from tests.models import tiny_target, traced, useful
 
@@ -130,23 +129,3 @@ def test_norms_in_half_precision_train_as_they_decode():
         norm.weight.normal_()
         expected = norm(x)
     torch.testing.assert_close(norm(x).detach(), expected, atol=1e-2, rtol=2e-2)
-
-
-@pytest.mark.parametrize("length", [1, BLOCKS, 4 * BLOCKS + 1, 64])
-@pytest.mark.parametrize("kv_heads", [1, 2, 4])
-def test_attention_in_training_and_its_gradients_are_sdpas(length, kv_heads):
-    torch.manual_seed(length)
-    q, k, v = (torch.randn(2, heads, length, 8) for heads in (4, kv_heads, kv_heads))
-    weights = torch.randn(2, length, 4, 8)
-    found = []
-    for ours in (True, False):
-        leaves = [one.clone().requires_grad_() for one in (q, k, v)]
-        if ours:
-            mixed, _ = blocks(torch.nn.Identity(), *leaves, None, 8**-0.5)
-        else:
-            mixed = scaled_dot_product_attention(*leaves, is_causal=True, enable_gqa=True)
-            mixed = mixed.transpose(1, 2)
-        (mixed * weights).sum().backward()
-        found.append([mixed, *(leaf.grad for leaf in leaves)])
-    for one, other in zip(*found, strict=True):
-        torch.testing.assert_close(one, other)

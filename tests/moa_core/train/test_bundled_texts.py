@@ -15,6 +15,8 @@ from moa_core.train.bundle.prompts import Chat
 from moa_core.train.bundle.tasks import KINDS, Task, check, generate
 from moa_core.train.bundle.words import french, spanish
 from moa_core.train.bundle.world.chats import hero_of
+from moa_core.train.bundle.world.entities import favoured
+from moa_core.train.bundle.world.story import first_use
 
 BAD_REPLIES = (
     "", " ", "The answer is", "def f(x): return", "\x00", "1" * 5_000, "-" * 400, "\ud800",
@@ -122,6 +124,20 @@ def test_all_given_words_are_used_in_their_form(draws):
         text = world.tell(rng, words).text
         missing = [word for word in words if not re.search(rf"(?i)(?<!\w){word}(?!\w)", text)]
         assert not missing, f"{missing} not in: {text}"
+
+
+def test_given_words_stand_early():
+    for seed in range(60):
+        words = world.words_for(rng := random.Random(seed))
+        text = world.tell(rng, words).text
+        assert max(first_use(text, word) for word in words) < len(text) / 2
+
+
+def test_each_key_has_its_favourites_and_every_option_is_drawn():
+    rng, options = random.Random(0), range(50)
+    draws = [Counter(favoured(rng, options, by) for _ in range(3_000)) for by in "abcdefgh"]
+    assert len({drawn.most_common(1)[0][0] for drawn in draws}) > 5
+    assert all({*options} == {*drawn} for drawn in draws)
 
 
 def test_texts_are_well_formed_and_say_nothing_twice():
