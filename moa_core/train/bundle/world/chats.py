@@ -9,7 +9,7 @@ from collections.abc import Callable
 from moa_core.train.bundle.prompts import Chat, chat
 from moa_core.train.bundle.world.entities import Being, drawn, lexicon
 from moa_core.train.bundle.world.grammar import expand, sections
-from moa_core.train.bundle.world.story import Question, Story, first_use, tell
+from moa_core.train.bundle.world.story import Question, Story, tell
 
 _LONGEST = 440  # words of a story that is asked about
 _CALLED = re.compile(r"\b(?:named|called) ([A-Z][a-z]+)")
@@ -50,8 +50,6 @@ def _words(rng: random.Random) -> Chat:
     # A brief story leaves more of its text to the given words.
     story = tell(rng, words_for(rng), brief=rng.random() < 0.5)
     words = story.words
-    if rng.random() < 0.8:  # in the order of their use: easier to keep track of
-        words = tuple(sorted(words, key=lambda word: first_use(story.text, word)))
     listed = [", ".join(words), " ".join((*words[:-1], "and", words[-1]))]
     if len(words) > 2:
         listed += [f"{', '.join(words[:-1])} and {words[-1]}"] * 2
