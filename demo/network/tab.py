@@ -32,6 +32,7 @@ NO_BROWSER = (
     "Use the command-line client: <code>python -m moa_core generate --server ws://…</code>.</p>"
 )
 DUEL, HERE = "duel", "none"
+AT_FIRST = "4g"  # slow enough that a visitor can cut it during a run
 LINKED = ("method", "prompt", "tokens", "link")
 CALL = "(...given) => {{ window.network.{}(...given); }}"
 
@@ -110,7 +111,7 @@ def _settings(engine: Engine, lanes: dict[str, list[tuple[str, str]]]) -> dict[s
     )  # fmt: skip
     called = [(one.title, name) for name, one in PRESETS.items()]
     preset = gr.Dropdown(
-        [("None: your real link", HERE), *called], value=HERE, label="Simulated link",
+        [("None: your real link", HERE), *called], value=AT_FIRST, label="Simulated link",
         elem_id="net-link", filterable=False,
     )  # fmt: skip
     tokens = control("tokens", "net-", minimum=2, value=160)

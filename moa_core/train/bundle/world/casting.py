@@ -115,11 +115,10 @@ class Casting:
             found = self.rng.choice(words.by_group[group]).word
         return Thing(noun, found.replace("_", " "))
 
-    def place(self, noun: Noun | None, tags: tuple[str, ...]) -> Place:
-        """The given place, or one with all the tags."""
-        if noun is None:
-            fitting = [word for word in places() if word != "more" and is_like(word, tags)]
-            noun = lexicon().nouns[favoured(self.rng, fitting, self._plot)]
+    def place(self, tags: tuple[str, ...]) -> Place:
+        """A place with all the tags."""
+        fitting = [word for word in places() if word != "more" and is_like(word, tags)]
+        noun = lexicon().nouns[favoured(self.rng, fitting, self._plot)]
         inside, found, spots = _known(noun.word)
         hidden = list(spots or drawn("spots_in" if "in" in found else "spots_out"))
         self.rng.shuffle(hidden)

@@ -113,14 +113,13 @@ def places() -> dict[str, dict[str, Any]]:
 
 
 class Given:
-    """The words that a story must use. Nouns and adjectives may be cast; the rest is woven in."""
+    """The nouns and adjectives that a story must use, and that nothing in it stands for yet."""
 
     def __init__(self, words: tuple[str, ...]) -> None:
         known = lexicon()
         self.nouns = [known.nouns[word] for word in words if word in known.nouns]
         others = [word for word in words if word not in known.nouns]
         self.adjectives = [known.adjectives[w] for w in others if w in known.adjectives]
-        self._rest = [word for word in others if word not in known.adjectives]
 
     def noun(self, fits: Callable[[Noun], bool]) -> Noun | None:
         """Take the first noun that fits."""
@@ -133,16 +132,17 @@ class Given:
         found = self.noun(fits)
         return found and found.word
 
+    def being(self) -> Noun | None:
+        """The first being that can be a hero. It stays here until it is taken."""
+        return next((one for one in self.nouns if one.kind in ("animal", "person")
+                     and "water" not in one.tags), None)  # fmt: skip
+
     def adjective(self, *groups: str) -> str | None:
         """Take the first adjective of these groups."""
         found = next((one for one in self.adjectives if one.group in groups), None)
         if found:
             self.adjectives.remove(found)
         return found and found.word
-
-    def left(self) -> set[str]:
-        """The words that have no role."""
-        return {*(n.word for n in self.nouns), *(a.word for a in self.adjectives), *self._rest}
 
 
 @dataclass(eq=False)

@@ -8,8 +8,7 @@ from collections import defaultdict
 from dataclasses import dataclass
 
 from moa_core.train.bundle.words import PHRASES
-from moa_core.train.bundle.world.casting import is_like
-from moa_core.train.bundle.world.entities import Being, Place, Thing, favoured, lexicon
+from moa_core.train.bundle.world.entities import Being, Given, Place, Thing, favoured, lexicon
 from moa_core.train.bundle.world.grammar import Slot, Wording, section, sections, slots
 from moa_core.train.bundle.world.teller import Teller, articles, polish
 from moa_core.train.bundle.world.world import Event, Plot, World, plots
@@ -176,14 +175,14 @@ def tell(
     brief = brief or rng.random() < 0.18
     for _attempt in range(_TRIES):
         world = World(rng, _plot_for(words, rng, hero), words, hero)
-        left = world.given.left()
+        told_of = {world.hero.noun}  # in the opening; all other words follow in their order
         for _retold in range(5):
             teller = Teller(world, rng, brief)
-            text = teller.tell([word for word in words if word in left])
+            text = teller.tell([word for word in words if word not in told_of])
             missing = {word for word in words if not 0 <= first_use(text, word) < teller.lead}
             if not missing and not repeats(text):
                 return _story(world, teller, text, words)
-            left |= missing
+            told_of -= missing
     raise ValueError(f"No story has all of these words: {', '.join(words)}.")
 
 
@@ -246,21 +245,16 @@ def _plot_for(words: tuple[str, ...], rng: random.Random, hero: Being | None) ->
         mode = "human" if hero.human else "fable"
         ages = ("any", "child") if hero.age == "child" else ("any",)
         found = [p for p in found if mode in p.asks["modes"] and p.asks["ages"][0] in ages]
+    elif being := Given(words).being():
+        mode = "fable" if being.kind == "animal" else "human"
+        found = [p for p in found if mode in p.asks["modes"]]
     if not words:
         return favoured(rng, found, hero.name) if hero else rng.choice(found)
-    few = [favoured(rng, found, words[0]) for _ in range(rng.choice((1, 3, 6)))]
-    return max(few, key=lambda plot: sum(_has_role(plot, w) for w in words))
+    few = [favoured(rng, found, words[0]) for _ in range(2)]
+    return max(few, key=lambda plot: sum(_is_about(plot, word) for word in words))
 
 
-def _has_role(plot: Plot, word: str) -> bool:
-    noun, modes = lexicon().nouns.get(word), plot.asks["modes"]
-    if noun is None:
-        return word in lexicon().adjectives
-    if noun.kind == "place":
-        return is_like(word, plot.asks["place"])
-    if noun.kind == "person":
-        return "human" in modes
-    if noun.kind == "animal":
-        return "fable" in modes and "water" not in noun.tags
+def _is_about(plot: Plot, word: str) -> bool:
+    noun = lexicon().nouns.get(word)
     taken = " ".join(text.partition(": ")[2] for text in plot.takes.values())
-    return noun.kind in (*plot.asks["things"], *taken.split())
+    return noun is not None and noun.kind in (*plot.asks["things"], *taken.split())

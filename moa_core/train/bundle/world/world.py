@@ -7,7 +7,7 @@ from functools import cache
 from typing import NamedTuple
 
 from moa_core.train.bundle.words import read
-from moa_core.train.bundle.world.casting import Casting, is_like
+from moa_core.train.bundle.world.casting import Casting
 from moa_core.train.bundle.world.entities import (
     Being,
     Entity,
@@ -133,24 +133,20 @@ class World:
         if self.introduced:
             self.tags.add("human" if self.introduced.human else "fable")
             return
-        modes, kinds = self.plot.asks["modes"], {noun.kind for noun in self.given.nouns}
-        likely = 0.4 if "person" not in kinds else 0.0
-        if "animal" in kinds:
-            likely = 0.5 if "person" in kinds else 1.0
+        modes, being = self.plot.asks["modes"], self.given.being()
+        likely = 0.4 if being is None else float(being.kind == "animal")
         fable = "human" not in modes or ("fable" in modes and self.rng.random() < likely)
         self.tags.add("fable" if fable else "human")
-        if not fable and "I" in modes and self.rng.random() < 0.15:
+        if not (fable or being) and "I" in modes and self.rng.random() < 0.15:
             self.tags.add("I")
 
     def _cast_main(self) -> tuple[Being, Place]:
         fable, asks = "fable" in self.tags, self.plot.asks
         hero = self.introduced
         if hero is None:
-            trait = self.given.adjective("trait", "mood")
-            hero = self.casting.hero(self._given_being(), trait, asks["ages"][0])
+            hero = self.casting.hero(self._given_being(), None, asks["ages"][0])
         tags = (*asks["place"], *(("wild",) if fable and "in" not in asks["place"] else ()))
-        where = self.given.noun(lambda n: n.kind == "place" and is_like(n.word, tags))
-        place = self.casting.place(where, tags)
+        place = self.casting.place(tags)
         self.cast |= {"hero": hero, "place": place}
         self.tags |= {hero.family, hero.age, "named" if hero.name else "unnamed"}
         self.tags |= {f"at_{tag}" for tag in place.tags}
