@@ -100,8 +100,6 @@ def _talk(rng: random.Random) -> Chat:
     for number, question in enumerate(asked):
         about = question.follow if number or given or rng.random() < 0.5 else question.question
         turns += [_casual(rng, about), question.answer]
-        if question.then and rng.random() < 0.3:
-            turns += [_say(rng, "ask.then", story), question.then]
     if len(turns) < 4 or (len(turns) < 6 and rng.random() < 0.15):
         short = " ".join(story.clauses[:2] + story.clauses[-1:]) or story.text
         turns += [_say(rng, "ask.short", story), short]

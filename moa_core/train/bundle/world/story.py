@@ -35,20 +35,18 @@ class Question:
     """A question and its answer.
 
     follow  the same question with pronouns
-    then    what happened next, if known
     """
 
     question: str
     answer: str
     follow: str
-    then: str = ""
 
 
 def questions(world: World, told: list[Event], text: str) -> tuple[Question, ...]:
     """All questions about the told events. A question about two of them is left out."""
     found: dict[str, list[Question]] = defaultdict(list)
     rng = world.rng
-    for number, event in enumerate([*told, *_about(world)]):
+    for event in [*told, *_about(world)]:
         source = sections().get(event.name) or section(event.name)
         for asked, answered in source.asks:
             named = [slot for slot in slots(answered) if not slot.role.startswith("~")]
@@ -67,8 +65,7 @@ def questions(world: World, told: list[Event], text: str) -> tuple[Question, ...
                 continue
             if _unsaid(answer, f"story {question} {text}"):
                 continue
-            then = _then(world, told[number + 1 :])
-            found[f"{event.name} {asked}"].append(Question(question, answer, follow, then))
+            found[f"{event.name} {asked}"].append(Question(question, answer, follow))
     once = [group[0] for group in found.values() if len(group) == 1]
     return tuple(once) + (_order(world, told) if world.hero.pron != "I" else ())
 
@@ -87,10 +84,6 @@ def _clauses(world: World, told: list[Event]) -> list[str]:
     ]
 
 
-def _then(world: World, later: list[Event]) -> str:
-    return next((text for each in later for text in follow_ups(world, [each])), "")
-
-
 def _about(world: World) -> list[Event]:
     tags = frozenset(world.tags)
     names = ["about.place", "about.animal" if not world.hero.human else "about.person"]
@@ -105,16 +98,11 @@ def _order(world: World, told: list[Event]) -> tuple[Question, ...]:
     rng, texts = world.rng, [articles(clause) for clause in _clauses(world, told)]
     if len(texts) < 3 or len(set(texts)) < len(texts):
         return ()
-    at = rng.randrange(len(texts) - 1)
-    first, then, last = texts[at], texts[at + 1], texts[-1]
-    after, order = rng.choice(PHRASES["after"]).format(first), rng.choice(PHRASES["order"])
-    pair = [first, last]
+    first = rng.choice(texts[:-1])
+    pair = [first, texts[-1]]
     rng.shuffle(pair)
-    asked = order.format(*pair)
-    return (
-        Question(after, _sentence(f"{then}."), after),
-        Question(asked, _sentence(f"first, {first}."), asked),
-    )
+    asked = rng.choice(PHRASES["order"]).format(*pair)
+    return (Question(asked, _sentence(f"first, {first}."), asked),)
 
 
 def _unsaid(answer: str, text: str) -> set[str]:
