@@ -15,7 +15,7 @@ from moa_core.train.bundle.prompts import Chat
 from moa_core.train.bundle.tasks import KINDS, Task, check, generate
 from moa_core.train.bundle.words import french, spanish
 from moa_core.train.bundle.world.chats import hero_of
-from moa_core.train.bundle.world.entities import favoured
+from moa_core.train.bundle.world.entities import Given, favoured
 from moa_core.train.bundle.world.story import first_use
 
 BAD_REPLIES = (
@@ -126,11 +126,16 @@ def test_all_given_words_are_used_in_their_form(draws):
         assert not missing, f"{missing} not in: {text}"
 
 
-def test_given_words_stand_early():
+def test_given_words_stand_early_and_but_for_the_hero_in_the_order_asked():
+    ordered = 0
     for seed in range(60):
         words = world.words_for(rng := random.Random(seed))
-        text = world.tell(rng, words).text
-        assert max(first_use(text, word) for word in words) < len(text) / 2
+        story, being = world.tell(rng, words), Given(words).being()
+        uses = {word: first_use(story.text, word) for word in words}
+        assert max(uses.values()) < len(story.text) / 2
+        others = [at for word, at in uses.items() if not (being and word == being.word)]
+        ordered += others == sorted(others)
+    assert ordered > 55  # some openings name the plot's thing
 
 
 def test_each_key_has_its_favourites_and_every_option_is_drawn():

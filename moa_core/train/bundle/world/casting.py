@@ -28,8 +28,8 @@ class Casting:
         self._names: set[str] = set()
         self._kinds: set[str] = set()
 
-    def hero(self, kind: str | None, trait: str | None, ages: str) -> Being:
-        trait = trait or self._trait()
+    def hero(self, kind: str | None, ages: str) -> Being:
+        trait = self._trait()
         if self.fable:
             part = "small" if ages == "small" else "heroes"
             return self._animal(kind or self._drawn(part), trait)

@@ -15,7 +15,7 @@ _ARTICLE = re.compile(r"\b([Aa]) (?=((?:[aeiouAEIOU]|ho(?:nest|no|ur))\w*))")
 _SENTENCE_START = re.compile(r'((?:^|[.!?]\s+|\."\s+|\n)"?)([a-z])')
 _TAG = re.compile(r'([!?,]" )(said|asked|cried|called|answered|whispered|shouted|thought) I\b')
 _I_AND = re.compile(r"\bI and ((?:my (?:best )?[a-z]+ )?[A-Z]\w+)")
-LEAD_ENDS = Event("", {}, False, frozenset())
+_LEAD_ENDS = Event("", {}, False, frozenset())
 _TIMES_OF_DAY = ("morning", "afternoon", "evening", "night", "day")
 
 
@@ -48,7 +48,7 @@ class Teller:
                     paragraphs.append([])
                     self.refs.next_wording(new_paragraph=True)
                 continue
-            if event is LEAD_ENDS:
+            if event is _LEAD_ENDS:
                 self.lead = sum(len(line) + 1 for lines in paragraphs for line in lines)
             elif wording := self.choose(event):
                 self.told.append(event)
@@ -83,7 +83,7 @@ class Teller:
         yield from self._opening(start)
         # Early, and in the order asked for: a small model forgets which words are left to use.
         yield from [Event(*frame(word, self.rng), True, start) for word in must]
-        yield LEAD_ENDS
+        yield _LEAD_ENDS
         if self.rng.random() < 0.5 and not self.brief:
             yield None
         for event in world.log:

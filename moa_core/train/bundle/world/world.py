@@ -144,7 +144,7 @@ class World:
         fable, asks = "fable" in self.tags, self.plot.asks
         hero = self.introduced
         if hero is None:
-            hero = self.casting.hero(self._given_being(), None, asks["ages"][0])
+            hero = self.casting.hero(self._given_being(), asks["ages"][0])
         tags = (*asks["place"], *(("wild",) if fable and "in" not in asks["place"] else ()))
         place = self.casting.place(tags)
         self.cast |= {"hero": hero, "place": place}
