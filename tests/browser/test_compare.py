@@ -92,7 +92,7 @@ def test_stop_keeps_what_is_finished(page):
     settings(page, "compare-", tokens=512, repeats=5, temperature=0.8)
     page.click("#compare-run")
     page.wait_for_function(STOP_WHEN_FAR)
-    page.wait_for_selector(READY)
+    wait_for_status(page, "Stopped: ", "compare-")
     count = int(re.match(r"Stopped: (\d+) of 15 runs", status(page, "compare-"))[1])
     assert 2 <= count < 15 and sum(int(row["Runs"]) for row in table(page)) == count
     assert page.locator("#compare-status progress").is_hidden()
