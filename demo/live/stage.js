@@ -125,11 +125,8 @@ function lengths() {
   const all = cycles().map(gained);
   if (!all.length) return null;
   const tau = all.reduce((sum, one) => sum + one) / all.length;
-  const theirs = beside?.rival_tau;
-  if (!theirs) return ["τ ", figure("tau", tau, tau.toFixed(1))];
-  const first = tau > theirs ? by.split(",")[0] : beside.rival;
-  const who = Math.abs(tau - theirs) < 0.05 ? "level" : `${first} accepts more`;
-  return ["τ ", figure("tau", tau, tau.toFixed(1)), `, ${beside.rival} ${theirs.toFixed(1)}: ${who}`];
+  const theirs = beside?.rival_tau ? ` (${beside.rival} ${beside.rival_tau.toFixed(1)})` : "";
+  return ["τ ", figure("tau", tau, tau.toFixed(1)), theirs];
 }
 
 document.addEventListener("input", ({ target }) => {

@@ -7,7 +7,7 @@ const PLACES = [
   ["[data-stage=tree]", "In each cycle, the drafter guesses a tree of tokens. One target call checks the whole tree. The longest path that agrees is kept, plus one token from the target, the bonus."],
   ["#how", "MoA can also use the target’s last N layers (TLI): more guesses are right, but each takes longer. Under Method, you can choose EAGLE-2 or plain decoding instead."],
   ["#connection", "Cut the connection while text streams: the drafter continues alone. When the target is back, it corrects the text."],
-  ["#view .headline", "After a run, EAGLE-2 and plain decoding get the same prompt. This line says how much faster your run was, whether the text is the same, and which method accepts more. The charts below show more."],
+  ["#view .headline", "After a run, EAGLE-2 and plain decoding get the same prompt. This line says how much faster your run was, whether the text is the same, and how many tokens a target call gains (τ). The charts below show more."],
 ];
 const words = el("p", "", "", { ariaLive: "polite" });
 const step = el("span", "count");
