@@ -17,7 +17,7 @@ from moa_core.loading.catalog import HUB_ID
 ROOT = Path(__file__).parents[2]
 SENT = (
     "README.md", "LICENSE", "CITATION.cff", "CHANGELOG.md", "CONTRIBUTING.md", "app.py",
-    "requirements.txt", "demo", "docs", "moa_core", "assets", ":!assets/next",
+    "requirements.txt", "demo", "docs", "moa_core", "assets",
     "tests/parity/README.md",
 )  # fmt: skip
 CPU_TORCH = "--extra-index-url https://download.pytorch.org/whl/cpu\n"
