@@ -67,7 +67,7 @@ def test_the_other_pictures(page):
     page.get_by_role("tab", name="Inside a cycle").click()
     page.wait_for_selector(".inside-view .rival:visible")
     slider = page.get_by_role("slider", name="Cycle")
-    slider.fill("8")
+    slider.fill("10")
     box = page.locator(".inside-view").bounding_box()
     assert page.locator(".inside-view .node.rejected").count() > 2
     picture(page, "inside", clip=box)
