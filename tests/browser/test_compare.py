@@ -89,7 +89,10 @@ def check_race(page):
 
 
 def test_stop_keeps_what_is_finished(page):
-    settings(page, "compare-", tokens=512, repeats=5, temperature=0.8)
+    # Large trees are slow: else the runs may be over before Stop is pressed.
+    settings(
+        page, "compare-", tokens=512, repeats=5, temperature=0.8, depth=12, breadth=16, budget=64
+    )
     page.click("#compare-run")
     page.wait_for_function(STOP_WHEN_FAR)
     wait_for_status(page, "Stopped: ", "compare-")
