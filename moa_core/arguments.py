@@ -17,7 +17,8 @@ from moa_core.loading.untrusted import PICKLE, PICKLES
 if TYPE_CHECKING:
     from moa_core.model.target import Target
 
-SPEC = "bundled name, folder, Hub id or id@revision"
+TARGET = "smollm2-135m, SmolLM2-135M-Instruct"
+SPEC = "name, folder, GGUF file, Hub id or id@revision"
 
 
 class Help(argparse.HelpFormatter):
@@ -35,12 +36,12 @@ def add_target(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--preset", choices=sorted(PRESETS), help="a published target with its drafters"
     )
-    parser.add_argument("--target", help=f"{SPEC}; default: the bundled one")
+    parser.add_argument("--target", help=f"{SPEC}; default: {TARGET}")
     parser.add_argument("--dtype", default="auto", help="auto, float32, bfloat16 or float16")
     parser.add_argument("--device", default="auto", help="auto, cpu, cuda, mps")
     parser.add_argument(
         "--drafts", default="auto", help="precision of drafts: float32, or int8 on a processor; "
-        "auto: int8 for bundled models, unless --dtype is named",
+        "auto: int8 for a float32 target, unless --dtype is named",
     )  # fmt: skip
     add_pickle(parser)
     add_form(parser)

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import argparse
 
-from moa_core.arguments import add_pickle, check_new, path
+from moa_core.arguments import SPEC, TARGET, add_pickle, check_new, path
 from moa_core.errors import UserError
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--format", choices=["custom-generate"], required=True, help="the layout")
     add_pickle(parser)
-    parser.add_argument("--drafter", required=True, help="bundled name, folder or Hub id")
-    parser.add_argument("--target", help="bundled name, folder or Hub id; default: the bundled one")
+    parser.add_argument("--drafter", required=True, help=SPEC)
+    parser.add_argument("--target", help=f"{SPEC}; default: {TARGET}")
     parser.add_argument("--to", type=path, required=True, help="a new or empty folder")
     parser.add_argument("--target-name", help="the target's Hub id for the card, if it has another")
 

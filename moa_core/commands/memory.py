@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from moa_core.arguments import SPEC, add_pickle, chosen_preset
+from moa_core.arguments import SPEC, TARGET, add_pickle, chosen_preset, on_terminal
 from moa_core.errors import UserError
 from moa_core.loading.presets import PRESETS
 
@@ -14,7 +14,7 @@ FORMATS = ((None, "float32"), (None, "bfloat16"), (8, "bfloat16"), (4, "bfloat16
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--preset", choices=sorted(PRESETS), help="by its published shapes alone")
     add_pickle(parser)
-    parser.add_argument("--target", help=f"{SPEC}; default: the bundled one")
+    parser.add_argument("--target", help=f"{SPEC}; default: {TARGET}")
     parser.add_argument("--drafter", action="append", default=[], help=f"{SPEC}; may repeat")
 
 
@@ -29,7 +29,7 @@ def run(options: argparse.Namespace) -> None:
         config = AutoConfig.for_model(**preset.config)
         drafters = [Drafting(*need) for need in preset.needs]
     else:
-        config, drafters = config_of(config_folder(options.target)), []
+        config, drafters = config_of(config_folder(options.target, on_terminal)), []
     for spec in options.drafter:
         drafters += (read := drafters_beside([spec]))
         if not all(one.numbers for one in read):

@@ -1,4 +1,4 @@
-"""Available models and their names: the bundle, folders, presets. Reads configs, never weights."""
+"""Available models and their names: the default ones, folders, files, presets. Reads no weights."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ from moa_core.assets import ASSETS
 from moa_core.decoding.tree import TreeSettings
 from moa_core.drafters.known import WITHOUT_WEIGHTS
 from moa_core.errors import UserError
-from moa_core.loading.hub import fetch_config
-from moa_core.loading.names import AUTO, family, matched, method_name, no_such, tli_of
-from moa_core.loading.presets import Preset, untrained
+from moa_core.loading import gguf, smollm2
+from moa_core.loading.hub import Report, fetch_config, fetch_weights, silent
+from moa_core.loading.names import AUTO, NGRAM, family, matched, method_name, no_such, tli_of
+from moa_core.loading.presets import Preset, pinned, untrained
 from moa_core.loading.untrusted import Count, read_config, section, value
 
 DEFAULT_DRAFTER = "moa-n0"  # drafts without the target's own layers
@@ -42,7 +43,8 @@ class Installed(NamedTuple):
 
 
 def models_folder() -> Path:
-    """The folder of the bundled models: assets/models, or MOA_MODELS."""
+    """The folder of the default target's drafters: assets/models, or MOA_MODELS, which may also
+    hold a target."""
     return Path(os.environ.get("MOA_MODELS") or ASSETS / "models")
 
 
@@ -50,11 +52,10 @@ def bundled_drafters() -> list[DrafterInfo]:
     return [_info(one, name) for name, one in _bundled_configs().items() if "drafter" in one]
 
 
-def bundled_target() -> str:
-    for name, config in _bundled_configs().items():
-        if "drafter" not in config:
-            return name
-    raise UserError(f"There is no bundled target in {models_folder()}: name one with --target.")
+def default_target() -> str:
+    """The target in MOA_MODELS, if there is one; else SmolLM2-135M-Instruct."""
+    there = (name for name, config in _bundled_configs().items() if "drafter" not in config)
+    return next(there, smollm2.NAME)
 
 
 def _bundled_configs() -> dict[str, dict[str, Any]]:
@@ -67,24 +68,21 @@ def bundled_moa() -> dict[int, str]:
 
 
 def bundled_moa_for(tli: int | None) -> str:
-    """The bundled MoA drafter for an N. UserError, with the available N, if there is none."""
+    """The bundled MoA drafter for an N; n-gram lookup if none is bundled and no N is named.
+    UserError, with the available N, if there is none for it."""
     trained = bundled_moa()
     if tli is None and not trained:
-        raise UserError(f"There is no bundled drafter in {models_folder()}: name one.")
+        return NGRAM
     wanted = min(trained) if tli is None else tli
     if wanted not in trained:
         raise UserError(untrained(wanted, trained))
     return trained[wanted]
 
 
-def is_bundled(folder: Path) -> bool:
-    return folder.resolve().parent == models_folder().resolve()
-
-
 def bundle() -> Installed:
-    """The bundled target and drafters. UserError if there is no target."""
+    """The default target and its drafters."""
     found = {method_name(info.method, info.tli): info for info in bundled_drafters()}
-    return Installed(bundled_target(), _with_derived(found), bundled=True)
+    return Installed(default_target(), _with_derived(found), bundled=True)
 
 
 def folder_of(spec: str) -> Path | None:
@@ -94,26 +92,44 @@ def folder_of(spec: str) -> Path | None:
 
 
 def locate(spec: str | None) -> Path | str:
-    """The folder for a name, or the Hub id itself; None: the bundled target's folder. UserError if
-    it is neither."""
-    spec = bundled_target() if spec is None else spec
+    """Where a model is: its folder, a GGUF file, a Hub id, or the default target's name (None).
+    UserError for anything else."""
+    spec = default_target() if spec is None else spec
     if folder := folder_of(spec):
         return folder
+    if spec == smollm2.NAME:
+        return spec
+    if (path := Path(os.path.expanduser(spec))).suffix == gguf.SUFFIX and path.is_file():
+        return path
     if "://" in spec:
         raise UserError(f"{spec} is an address: name a folder or a Hub id, as in owner/name.")
     if Path(spec).is_absolute() or spec.startswith((".", "~")) or spec.count("/") > 1:
-        raise UserError(f"There is no folder {spec}.")
+        what = "file" if spec.endswith(gguf.SUFFIX) else "folder"
+        raise UserError(f"There is no {what} {spec}.")
     if "/" not in spec:
-        raise UserError(no_such(spec, [bundled_target()], "model"))
+        raise UserError(no_such(spec, [default_target()], "model"))
     if not HUB_ID.fullmatch(spec):
-        raise UserError(f"{spec!r} is neither a bundled model, a folder, nor a Hub id.")
+        raise UserError(f"{spec!r} is neither a model's name, a folder, nor a Hub id.")
     return spec
 
 
-def config_folder(spec: str | None) -> Path:
+def config_folder(spec: str | None, report: Report = silent) -> Path:
     """A folder with the config for a name, as `locate` takes it; a Hub id's is downloaded."""
     place = locate(spec)
-    return place if isinstance(place, Path) else fetch_config(place)
+    return fetch_config(str(place)) if on_hub(place) else files_of(place, report)
+
+
+def files_of(place: Path | str, report: Report = silent) -> Path:
+    """The folder with all files of what `locate` finds; downloaded or converted if necessary."""
+    if isinstance(place, Path):
+        return gguf.opened(place) if place.suffix == gguf.SUFFIX else place
+    if place == smollm2.NAME:
+        return smollm2.folder(report)
+    return fetch_weights(place, report, pinned(place))
+
+
+def on_hub(place: Path | str) -> bool:
+    return not isinstance(place, Path) and place != smollm2.NAME
 
 
 def known_drafters() -> list[str]:

@@ -54,6 +54,11 @@ def fetch_weights(spec: str, report: Report = silent, pickles: bool = False) -> 
     return _fetch(spec, (*CONFIGS, "pytorch_model*.bin"), report)
 
 
+def fetch_file(spec: str, name: str, report: Report = silent) -> Path:
+    """One file of a repository."""
+    return _fetch(spec, (name,), report) / name
+
+
 def _fetch(spec: str, patterns: Sequence[str], report: Report = silent) -> Path:
     """The folder with a repository's files, downloaded if they are not in the cache. UserError,
     saying what to do, if they are not available."""

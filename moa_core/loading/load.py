@@ -1,4 +1,4 @@
-"""Loads targets and drafters by bundled name, folder or Hub id."""
+"""Loads targets and drafters by name, folder, file or Hub id."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from moa_core.drafters.known import WITHOUT_WEIGHTS
 from moa_core.drafters.moa import MoADrafter
 from moa_core.engine import accelerate, accelerate_drafter
 from moa_core.errors import UserError, first_line, saying
-from moa_core.loading import catalog
+from moa_core.loading import catalog, gguf, smollm2
 from moa_core.loading.drafter_files import build_drafter, whole_model
 from moa_core.loading.fit import check_tokenizer
-from moa_core.loading.hub import Report, fetch_config, fetch_weights, short_name, silent
+from moa_core.loading.hub import Report, short_name, silent
 from moa_core.loading.memory import Drafting, check_room, config_of, stored
 from moa_core.loading.names import AUTO
 from moa_core.loading.presets import pinned
@@ -71,10 +71,10 @@ def load_target(
     bits: int | None = None, drafts: str = "auto", drafters: Sequence[str] = (),
     report: Report = silent,
 ) -> Target:  # fmt: skip
-    """Load a target: a bundled name (None: the bundled one), a folder, or a Hub id or id@revision.
+    """Load a target: None or smollm2-135m, a folder, a GGUF file, or a Hub id or id@revision.
 
     bits      4 or 8: its linear layers as NF4 or 8-bit integers, by bitsandbytes; None: unchanged
-    drafts    int8: 8-bit weights; float32; auto: int8 if target and drafter are bundled and no
+    drafts    int8: 8-bit weights; float32; auto: int8 for a float32 target on a CPU, unless a
               dtype was named
     drafters  names, folders or Hub ids to be loaded with it: their memory counts
     report    gets a sentence about the progress of downloads
@@ -88,15 +88,14 @@ def load_target(
     place = catalog.locate(None if spec is None else str(spec))
     where = pick_device(device)
     wanted = pick_dtype(dtype, where)
-    folder = place if isinstance(place, Path) else fetch_config(place)
+    folder = catalog.config_folder(str(place), report)
     config = config_of(folder)
-    name = place.name if isinstance(place, Path) else short_name(place)
+    name = _called(place)
     need = check_room(name, config, wanted, where, bits, drafters_beside(drafters, report))
-    if not catalog.is_bundled(folder):
+    if place != smollm2.NAME:
         report(f"{name} will need {need}.")
-        precision = "float32" if precision == "auto" else precision
-    if not isinstance(place, Path):
-        folder = fetch_weights(place, report)
+    if catalog.on_hub(place):
+        folder = catalog.files_of(place, report)
         report(f"Loading {name}.")
     model = model_in(folder, str(spec or place), **_options(wanted, where, bits))
     target = Target(model.requires_grad_(False), tokenizer_in(folder), name, need)
@@ -104,6 +103,12 @@ def load_target(
     if drafts == "int8" and (target.device.type != "cpu" or target.dtype != torch.float32):
         raise UserError("Drafts in int8 need a float32 target on a CPU: leave out --drafts.")
     return accelerate(target)
+
+
+def _called(place: Path | str) -> str:
+    if isinstance(place, Path):
+        return place.stem if place.suffix == gguf.SUFFIX else place.name
+    return short_name(place)
 
 
 def model_in(folder: Path, name: str, **options: Any) -> PreTrainedModel:
@@ -179,9 +184,9 @@ def plain_weights(model: PreTrainedModel, wanted: Callable[[str], bool]) -> dict
 def load_drafter(spec: str | Path | None, target: Target, tli: int | None = None) -> Drafter:
     """Load a drafter for a target: a bundled name, a folder or a Hub id.
 
-    None: the bundled MoA drafter, for TLI N if that is given. Drafters `WITHOUT_WEIGHTS` have no
-    files. "eagle" is the bundled EAGLE-2 head with the first EAGLE's fixed tree. "moa-auto" is all
-    bundled MoA drafters, one of which is chosen in each cycle.
+    None: the default target's MoA drafter, for TLI N if that is given. Drafters `WITHOUT_WEIGHTS`
+    have no files. "eagle" is the bundled EAGLE-2 head with the first EAGLE's fixed tree. "moa-auto"
+    is all bundled MoA drafters, one of which is chosen in each cycle.
     """
     catalog.check_tli(tli)
     spec = catalog.bundled_moa_for(tli) if spec is None else catalog.drafter_name(str(spec))
@@ -194,8 +199,7 @@ def load_drafter(spec: str | Path | None, target: Target, tli: int | None = None
     if spec == AUTO:
         return _auto(target, tli)
     place = catalog.locate(spec)
-    folder = files_of(place)
-    name = folder.name if isinstance(place, Path) else short_name(place)
+    folder, name = catalog.files_of(place), _called(place)
     config = read_config(folder)
     drafter: Drafter
     if "drafter" not in config and is_whole_model(folder):
@@ -204,8 +208,7 @@ def load_drafter(spec: str | Path | None, target: Target, tli: int | None = None
     else:
         tensors = read_tensors(folder, pinned(place))
         drafter = build_drafter(config, tensors, target, tli, name)
-    in_int8 = target.drafts == "int8" or (target.drafts == "auto" and catalog.is_bundled(folder))
-    drafter = accelerate_drafter(drafter, target, in_int8)
+    drafter = accelerate_drafter(drafter, target, int8=target.drafts != "float32")
     if target.drafts == "int8" and drafter.precision != "int8":
         raise UserError(f"{drafter.name} cannot draft in int8: leave out --drafts.")
     return drafter
@@ -236,12 +239,7 @@ def drafters_beside(specs: Sequence[str], report: Report = silent) -> list[Draft
         if name not in WITHOUT_WEIGHTS
     )
     places = [catalog.locate(catalog.DERIVED.get(name, name)) for name in needed]
-    return [stored(files_of(place, report), pinned(place)) for place in places]
-
-
-def files_of(place: Path | str, report: Report = silent) -> Path:
-    """The folder with all files of what `locate` finds; a Hub id's are downloaded."""
-    return place if isinstance(place, Path) else fetch_weights(place, report, pinned(place))
+    return [stored(catalog.files_of(place, report), pinned(place)) for place in places]
 
 
 def is_whole_model(folder: Path) -> bool:

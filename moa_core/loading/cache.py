@@ -1,0 +1,33 @@
+"""This program's folder for files that are downloaded or made once."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+
+def cache_folder() -> Path:
+    """MOA_CACHE, else `moa` in XDG_CACHE_HOME or ~/.cache. It need not exist."""
+    named = os.environ.get("MOA_CACHE")
+    above = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+    return Path(os.path.expanduser(named)) if named else Path(above) / "moa"
+
+
+@contextmanager
+def making(folder: Path) -> Iterator[Path]:
+    """A new folder beside this one, which takes its place once it is whole.
+
+    After an error or a kill the place is as before: there is never half a folder.
+    """
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    part = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
+    try:
+        yield part
+        if not folder.exists():  # else another process was quicker
+            os.replace(part, folder)
+    finally:
+        shutil.rmtree(part, ignore_errors=True)
