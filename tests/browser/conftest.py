@@ -15,7 +15,7 @@ from moa_core.drafters.eagle import EagleConfig, EagleDrafter, EagleNet
 from moa_core.drafters.moa import MoAConfig, MoADrafter, MoANet, Sizes
 from moa_core.loading.drafter_files import save_drafter
 from moa_core.model.target import Target
-from moa_core.train.tokenizer import train_tokenizer
+from tests.models import made_tokenizer
 from tests.serving import free_port, page_of
 
 ROOT = Path(__file__).parents[2]
@@ -33,7 +33,7 @@ def bundle(tmp_path_factory):
     know it by heart but are disturbed, so that some drafts are accepted and some rejected."""
     folder = tmp_path_factory.mktemp("models")
     torch.manual_seed(0)
-    tokenizer = train_tokenizer(iter([STORY] * 20), 600)
+    tokenizer = made_tokenizer([STORY] * 20, 600)
     tokenizer.add_tokens(list(HOSTILE))
     text = tokenizer.encode("".join(f"{word} " for word in HOSTILE) + STORY)
     text = list(dict.fromkeys(text))  # each token has one that follows it

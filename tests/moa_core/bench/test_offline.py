@@ -4,6 +4,7 @@ import json
 from typing import Any
 
 import pytest
+from moa_core.train.bundle import tasks
 
 from moa_core.__main__ import main
 from moa_core.bench import offline
@@ -15,7 +16,6 @@ from moa_core.decoding.trace import LinkDown, Trace
 from moa_core.decoding.tree import TreeSettings
 from moa_core.drafters.base import Drafter
 from moa_core.model.target import Target
-from moa_core.train.bundle import tasks
 from tests.models import drafter_of, plain_greedy, speaking_target, tiny_target
 
 PROMPT = [5, 9, 33, 2]

@@ -5,13 +5,13 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from moa_core.train.bundle import prompts
 
 from moa_core.bench.suites import QUESTIONS, load_suite, suite_ids
 from moa_core.errors import UserError
 from moa_core.text import chat_ids, prompt_ids
-from moa_core.train.bundle import prompts
 from moa_core.train.corpus import Document
-from moa_core.train.tokenizer import encode
+from moa_core.train.encode import encode
 from tests.models import speaking_target, tiny_target, tiny_tokenizer
 
 KINDS = ("story", "words", "reading", "sum", "task")
