@@ -1,6 +1,7 @@
-"""Recorded runs of the bundle: the one that the stage plays at first, and those of the static
-page. `python -m demo.live.recording` records them again; use a quiet machine, because it
-records times."""
+"""Recorded runs: the one that the stage plays at first, and those of the static page.
+
+`python -m demo.live.recording` records them; use a quiet machine, because it records times.
+"""
 
 from __future__ import annotations
 
@@ -48,7 +49,10 @@ class Recording:
 
 
 @cache
-def recording() -> Recording:
+def recording() -> Recording | None:
+    """None while nothing is recorded."""
+    if not FILE.exists():
+        return None
     found = json.loads(FILE.read_text(encoding="utf-8"))
     known = found.pop("known")
     lanes = [Lane(**lane) for lane in known.pop("lanes")]
@@ -61,9 +65,9 @@ def request(engine: Engine) -> Request:
     return Request(next(iter(EXAMPLES.values())), engine.default(), NEW_TOKENS, FIXED_TREE)
 
 
-def record(repeats: int = REPEATS) -> dict[str, Any]:
-    """Run the bundle; return the content of the file."""
-    engine = Engine()
+def record(engine: Engine, repeats: int = REPEATS) -> dict[str, Any]:
+    """Run an engine's first target with its default drafter, EAGLE-2 and alone; return the content
+    of the file."""
     asked = request(engine)
     requests, measured = requests_for(engine, asked), Measured()
     for _ in measure(engine, requests, repeats, measured):
@@ -104,5 +108,7 @@ def cut_off(engine: Engine, asked: Request, tokens: int) -> Trace:
 
 if __name__ == "__main__":
     argparse.ArgumentParser(description=__doc__).parse_args()
-    FILE.write_text(json.dumps(record(), ensure_ascii=False, separators=(",", ":")) + "\n", "utf-8")
+    FILE.write_text(
+        json.dumps(record(Engine()), ensure_ascii=False, separators=(",", ":")) + "\n", "utf-8"
+    )
     print(f"{FILE}: {FILE.stat().st_size / 1000:.0f} kB")

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from moa_core.__main__ import main
-from tests.models import edit_config, tiny_target
+from tests.models import edit_config
 from tests.released import FOLDER
 
 TRAIN = "--data {here}/data --out {out} --updates 1"

@@ -32,7 +32,7 @@ def command(tmp_path: Path) -> list[str]:
     sizes = {"hidden_size": 64, "intermediate_size": 128}  # what 4 bits can be had of
     target = speaking_target(chatml_tokenizer(), family="qwen2", **sizes)
     save_target(tmp_path / "target", target)
-    ultrachat(tmp_path / "ultrachat", 60)
+    ultrachat(tmp_path / "ultrachat", 110)
     return [
         "train", "drafters", "--target", str(tmp_path / "target"),
         "--data", str(tmp_path / "ultrachat"), "--out", str(tmp_path / "out"),

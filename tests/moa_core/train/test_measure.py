@@ -9,6 +9,7 @@ from safetensors.torch import load_file
 from moa_core.model.target import Target
 from moa_core.text import prompt_ids
 from moa_core.train import measure
+from moa_core.train.corpus import chat
 from moa_core.train.drafters import Plan, fresh, train_drafters
 from moa_core.train.loop import Machine, Schedule
 from moa_core.train.measure import Progress, heldout_prompts
@@ -26,6 +27,8 @@ def target() -> Target:
 def test_held_out_prompts_end_where_a_reply_begins(target, data):
     for number in range(400):
         (data / f"note{number}.txt").write_text(f"Day {number}: the fox ran home. " * 9)
+    talks = [{"messages": chat(f"What is {n} + 4?", f"It is {n + 4}.")} for n in range(80, 110)]
+    (data / "more.jsonl").write_text("\n".join(map(json.dumps, talks)))
     found = heldout_prompts(target, data, 3)
     assert set(found) == {"chat", "plain"} and len(found["plain"]) == 3 >= len(found["chat"])
     begins = target.tokenizer.convert_tokens_to_ids("<|assistant|>")
