@@ -30,7 +30,7 @@ function state(name, line) {
   changed = name === "recorded" && linked ? "Press Run to use the settings of your link." : "";
   moving = false;
   by = lines[0]?.by ?? by;
-  if (name !== "idle" && !ended) say();
+  if (["live", "recorded", "empty"].includes(name)) say();
   if (name === "live") began(line);
 }
 

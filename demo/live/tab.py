@@ -26,7 +26,10 @@ from moa_core.errors import UserError
 
 ID, TITLE = "live", "Live"
 CAN = "SmolLM2-135M, a small open chat model: fluent, often wrong."
-UNFILTERED = "Prompts are not stored, logged or sent on. Answers are unfiltered and may be wrong."
+UNFILTERED = (
+    "Your prompt is not logged or sent on, and kept only until the server stops. Answers are "
+    "unfiltered and may be wrong."
+)
 FEW = ("moa", "given", "eagle2", "eagle3", VANILLA)  # methods in the switch; the others are folded
 # The cut is at the last visible token, which only the page knows.
 CUT_AT = """on => {

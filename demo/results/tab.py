@@ -81,7 +81,7 @@ def _learning(trained: dict[str, Any]) -> None:
                 with gr.Column(min_width=320, elem_classes="bench-chart"):
                     plot(figure, elem_id=f"learning-{at}")
         words(
-            "<p>From scratch, on the same batches, means of two seeds; τ is measured on a few "
+            "<p>From scratch, on the same batches, means over the seeds; τ is measured on a few "
             "prompts, so small differences mean nothing. "
             f"<code>{escape(str(trained['command']))}</code></p>",
             elem_classes="note",

@@ -12,7 +12,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--format", choices=["custom-generate"], required=True, help="the layout")
     add_pickle(parser)
     parser.add_argument("--drafter", required=True, help="bundled name, folder or Hub id")
-    parser.add_argument("--target", help="bundled name, folder or Hub id; default: the bundled one")
+    parser.add_argument("--target", help="bundled name, folder or Hub id; default: smollm2-135m")
     parser.add_argument("--to", type=path, required=True, help="a new or empty folder")
     parser.add_argument("--target-name", help="the target's Hub id for the card, if it has another")
 

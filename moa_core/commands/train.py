@@ -64,7 +64,7 @@ def _add_training(parser: argparse.ArgumentParser) -> None:
 
     model = parser.add_argument_group("model")
     _add(model, "out", path, "folder to train into", required=True)
-    _add(model, "target", str, f"{SPEC}; default: the bundled one")
+    _add(model, "target", str, f"{SPEC}; default: smollm2-135m")
     _add(model, "methods", "moa-n0,moa-n1,eagle2", "comma separated")
     _add(model, "start", path, "folder of drafters to go on from, newly scheduled")
     _add(model, "watch", str, "suite (tuning or a file) on which acceptance is measured as they "

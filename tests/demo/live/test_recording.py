@@ -1,0 +1,46 @@
+"""Runs are recorded with any target's drafters; the page and the static page work without them."""
+
+import pytest
+
+from demo import static
+from demo.compare.race import recorded_race
+from demo.engine import Engine
+from demo.inside.tab import _open
+from demo.live.recording import place, record, recording
+from demo.session import Visit
+from moa_core.decoding.trace import LinkBack, LinkDown, OfflineToken
+from tests.models import save_bundle
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.setenv("MOA_MODELS", str(tmp_path))
+    save_bundle(tmp_path, max_position_embeddings=512)
+    return tmp_path
+
+
+def test_what_is_recorded_is_played_and_its_cut_heals(folder):
+    assert recording() is None and record(Engine(), 1) == place() == folder / "recording.json"
+    kept = recording()
+    methods = [one.about["method"] for one in (kept.trace, kept.rival, kept.plain)]
+    assert methods == ["moa-n0", "eagle2", "vanilla"]
+    assert kept.trace.output_ids == kept.rival.output_ids == kept.plain.output_ids
+    assert kept.known.timed and kept.known.plain["same"]
+    assert kept.known.plain["calls"] == kept.plain.target_calls
+    assert {lane.method for lane in kept.known.lanes} == set(methods)
+    alone = len(kept.cut.of(OfflineToken))
+    assert 0 < alone <= len(kept.trace.output_ids) // 3 and len(kept.cut.of(LinkDown)) == 1
+    assert [one.tokens for one in kept.cut.of(LinkBack)] == [alone]
+    assert kept.cut.output_ids == kept.plain.output_ids
+    assert len(recorded_race()["lanes"]) == 3
+    assert static.main([str(folder / "page")]) == 0
+    assert "This is a recording" in (folder / "page" / "index.html").read_text()
+
+
+def test_without_a_recording_the_page_asks_for_a_run(folder, capsys):
+    assert recorded_race() is None
+    status, *unchanged = _open(Engine(), Visit(), None)
+    assert "Press Run in Live first" in str(status) and len(unchanged) == 6
+    assert static.main([str(folder / "page")]) == 2
+    assert "There is no recorded run yet" in capsys.readouterr().err
+    assert not (folder / "page").exists()
