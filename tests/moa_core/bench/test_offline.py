@@ -82,9 +82,7 @@ def test_an_answer_is_the_target_s_own_up_to_the_first_other_token(target):
     assert found[0]["log_prob"] == pytest.approx(sum(log_probs(target, PROMPT, own)[2:]), abs=1e-3)
 
 
-def record(
-    method: str, item: int, same: int, tokens: int = 4, kind: str = "fact"
-) -> dict[str, Any]:
+def record(method: str, item: int, same: int, tokens: int = 4, kind: str = "fact") -> Record:
     made = {"method": method, "kind": kind, "item": item, "cut": 0.5, "tokens": tokens}
     return {**made, "same": same, "log_prob": -float(tokens)}
 
