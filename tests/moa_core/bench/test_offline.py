@@ -6,6 +6,7 @@ import pytest
 
 from moa_core.__main__ import main
 from moa_core.bench import offline
+from moa_core.bench.methods import Record
 from moa_core.bench.offline import Item, Measure, alone, answer, judged, log_probs, rows
 from moa_core.bench.records import read, select
 from moa_core.decoding.cuttable import Cuttable
