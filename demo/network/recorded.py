@@ -7,8 +7,7 @@ from html import escape
 import plotly.graph_objects as go
 
 from demo.common.by_method import lines
-from moa_core.bench.offline import ALL
-from moa_core.bench.records import Row, select
+from moa_core.bench.records import ALL, Row, select
 
 READ = "<p>API streaming has no drafter: the server sends each token as it writes it.</p>"
 CUT = "% of the answer verified before the cut"

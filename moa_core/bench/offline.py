@@ -15,7 +15,7 @@ import torch
 
 from moa_core.arguments import target_of
 from moa_core.bench.methods import STREAM, Ours, Record, checksum
-from moa_core.bench.records import Row, check_out, head, select, write
+from moa_core.bench.records import ALL, Row, check_out, head, select, write
 from moa_core.bench.results import aligned, grouped, shown, spread
 from moa_core.bench.run import Key, complete, keep_settings
 from moa_core.bench.suites import load_suite, readable, suite_hash
@@ -35,7 +35,6 @@ CUTS = (0.0, 0.1, 0.25, 0.5, 0.75)  # shares of the answer after which the link 
 EACH = 10  # prompts of each kind
 FIELDS = ("method", "kind", "item", "cut")  # of a run's key
 TARGET = "target"  # its own text, without a cut
-ALL = "all"  # kinds together
 
 
 def run(options: argparse.Namespace) -> None:

@@ -8,7 +8,7 @@ from moa_core.__main__ import main
 from moa_core.bench import offline
 from moa_core.bench.methods import Record
 from moa_core.bench.offline import Item, Measure, alone, answer, judged, log_probs, rows
-from moa_core.bench.records import read, select
+from moa_core.bench.records import ALL, read, select
 from moa_core.decoding.cuttable import Cuttable
 from moa_core.decoding.decode import Settings, decode
 from moa_core.decoding.trace import LinkDown, Trace
@@ -96,15 +96,15 @@ def test_figures_by_hand():
             record("stream", 0, 0, 0),
         ]
     )
-    assert {row["kind"] for row in found} == {"fact", "email", offline.ALL}
+    assert {row["kind"] for row in found} == {"fact", "email", ALL}
     [facts] = select(found, method="a", kind="fact")
     assert facts["same"] == pytest.approx(6 / 12) and facts["items"] == 3
     low, high = facts["same_spread"]
     assert 0 <= low < facts["same"] < high <= 1
-    [whole] = select(found, method="a", kind=offline.ALL)
+    [whole] = select(found, method="a", kind=ALL)
     assert whole["same"] == pytest.approx(14 / 20) and whole["tokens"] == 5
     assert whole["log_prob"] == pytest.approx(-1) and whole["cut"] == 0.5
-    [silent] = select(found, method="stream", kind=offline.ALL)
+    [silent] = select(found, method="stream", kind=ALL)
     assert silent["same"] is None and silent["log_prob"] is None
 
 
