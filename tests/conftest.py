@@ -28,6 +28,14 @@ def pytest_xdist_make_scheduler(config, log):
     return Together(config, log)
 
 
+def pytest_collection_modifyitems(items):
+    if not os.environ.get("MOA_TARGET_FILE"):
+        skip = pytest.mark.skip(reason="MOA_TARGET_FILE names no file of the default target")
+        for item in items:
+            if item.get_closest_marker("real"):
+                item.add_marker(skip)
+
+
 def all_modules() -> list[str]:
     """The names of all modules of our packages."""
     paths = [path for package in PACKAGES for path in sorted((ROOT / package).rglob("*.py"))]

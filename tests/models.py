@@ -10,7 +10,7 @@ from typing import Any
 import pandas
 import pytest
 import torch
-from tokenizers import Tokenizer
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from torch import Tensor
 from transformers import (
     AutoModelForCausalLM,
@@ -31,16 +31,16 @@ from moa_core.drafters.eagle import EagleDrafter
 from moa_core.drafters.known import WITHOUT_WEIGHTS
 from moa_core.drafters.moa import MoADrafter, MoANet
 from moa_core.loading.drafter_files import save_drafter
+from moa_core.loading.untrusted import ROLES
 from moa_core.model.layers import DecoderLayer
 from moa_core.model.target import Target
 from moa_core.text import record_words
 from moa_core.train.batches import Batch, whole_batch
-from moa_core.train.bundle.prompts import chat
+from moa_core.train.corpus import chat
 from moa_core.train.drafters import fresh, moa_config
 from moa_core.train.losses import MoATrainee
 from moa_core.train.masks import Masks, on_policy
 from moa_core.train.teacher import Lesson
-from moa_core.train.tokenizer import train_tokenizer
 
 FAMILIES: dict[str, type[PretrainedConfig]] = {
     "llama": LlamaConfig,
@@ -200,11 +200,37 @@ def training_features(trained: MoATrainee, batch: Batch, lesson: Lesson, masks: 
     return trained.features(batch, lesson, masks, remembered)[0]
 
 
+BOS, END, PAD = "<|bos|>", "<|end|>", "<|pad|>"
+ROLE_TOKENS = [f"<|{role}|>" for role in ROLES]
+TEMPLATE = (
+    "{{ bos_token }}{% for message in messages %}"
+    "{{ '<|' + message['role'] + '|>' + message['content'] + eos_token }}{% endfor %}"
+    "{% if add_generation_prompt %}<|assistant|>{% endif %}"
+)
+
+
+def made_tokenizer(texts: Sequence[str], size: int = 280) -> PreTrainedTokenizerFast:
+    """A byte-level BPE with a token for each role."""
+    backend = Tokenizer(models.BPE())
+    backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    backend.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(
+        vocab_size=size, special_tokens=[BOS, END, PAD, *ROLE_TOKENS], show_progress=False,
+        initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet()),
+    )  # fmt: skip
+    backend.train_from_iterator(texts, trainer)
+    return PreTrainedTokenizerFast(
+        tokenizer_object=backend, bos_token=BOS, eos_token=END, pad_token=PAD,
+        additional_special_tokens=ROLE_TOKENS, chat_template=TEMPLATE,
+        clean_up_tokenization_spaces=False,
+    )  # fmt: skip
+
+
 @cache
 def tiny_tokenizer() -> PreTrainedTokenizerFast:
-    """A byte-level tokenizer of 280 tokens with the chat template of the bundled one."""
+    """A tokenizer of 280 tokens."""
     texts = ["The fox ran home. The cat sat on the mat.", "What is 3 + 4? The answer is 7."] * 5
-    return train_tokenizer(iter(texts), vocab_size=280)
+    return made_tokenizer(texts)
 
 
 CHATML = (
@@ -284,7 +310,7 @@ def save_pair(folder: Path, methods: Sequence[str], **sizes: Any) -> Path:
 
 
 def save_bundle(folder: Path, **sizes: Any) -> Target:
-    """A bundle as in assets/models: target `tiny`, drafters moa-n0, moa-n1 and eagle2."""
+    """A folder for MOA_MODELS: target `tiny`, drafters moa-n0, moa-n1 and eagle2."""
     target = speaking_target(**sizes)
     target.name = "tiny"
     save_target(folder / "tiny", target)

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from moa_core.__main__ import main, parser
-from moa_core.loading.catalog import bundled_target, models_folder
+from tests.models import save_bundle
 
 ROOT = Path(__file__).parents[1]
 PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
@@ -26,7 +26,6 @@ FENCE = re.compile(
     r"(?:^<!-- not run: (?P<why>[^\n]+) -->\n)?^```(?P<kind>sh|python)\n(?P<text>.*?)^```$",
     re.M | re.S,
 )
-FOLDER = models_folder() / bundled_target()  # for where a page says FOLDER
 
 
 @dataclass(frozen=True)
@@ -60,15 +59,25 @@ ALL = [block for page in PAGES if page.name not in CARRIED_OUT for block in bloc
 COMMANDS = [block for block in ALL if block.kind == "sh"]
 
 
+@pytest.fixture(scope="module")
+def models(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("models")
+    save_bundle(folder)
+    return folder
+
+
 @pytest.mark.parametrize("block", [b for b in ALL if b.why is None], ids=lambda block: block.place)
-def test_what_a_page_shows_runs(block, tmp_path, monkeypatch, capsys):
+def test_what_a_page_shows_runs(block, models, tmp_path, monkeypatch, capsys):
+    """On tiny models in place of the default ones; FOLDER is the target's."""
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("MOA_MODELS", str(models))
     if block.kind == "python":
         exec(compile(block.text, block.place, "exec"), {"__name__": "__main__"})
     else:
         for words in block.commands:
             run = main if (module := called(words)) == "moa_core" else import_module(module).main
-            assert run(arguments(words)) == 0, (words, capsys.readouterr().err)
+            given = [word.replace("FOLDER", str(models / "tiny")) for word in arguments(words)]
+            assert run(given) == 0, (words, capsys.readouterr().err)
     assert capsys.readouterr().out.strip()
 
 
@@ -99,7 +108,7 @@ def called(words: list[str]) -> str:
 def arguments(words: list[str]) -> list[str]:
     """What a command's module is given."""
     start = 1 if words[0] == "moa" else words.index("-m") + 2
-    return [word.replace("FOLDER", str(FOLDER)) for word in words[start:]]
+    return words[start:]
 
 
 # ---- links ----

@@ -12,7 +12,7 @@ from demo.common.measure import MOST_REPEATS
 from demo.engine import FIXED_TREE, MOST_NEW_TOKENS
 from demo.session import PRIVATE
 
-NEW_TOKENS = 256  # the bundled target ends most stories before
+NEW_TOKENS = 128
 NUMBERS: dict[str, tuple[float, float, float, float, str]] = {
     # lowest, highest, start, step, label
     "tokens": (1, MOST_NEW_TOKENS, NEW_TOKENS, 1, "Maximum new tokens"),
@@ -31,23 +31,25 @@ TREE_NOTE = (
 )
 SHAPE = ("depth", "breadth", "budget")
 ONE = script("common/static/prompt.js")
-EXAMPLES = {  # one per strength of the bundled target, and one that it cannot answer
-    "Story": "Tell me a story about a cat.",
-    "Go on": "Carry on from here: Leo had a loose tooth, and he was proud of it.",
-    "Story from words": "A story with lamp, garden and hedgehog, please.",
+EXAMPLES = {  # what visitors type; at the end, where guesses fail
+    "A fact": "What is the capital of France?",
+    "Explain": "Explain photosynthesis in three sentences.",
+    "Story": "Write a short story about a lighthouse keeper and a lost whale.",
+    "Email": "Write a short email to my landlord: the heating has not worked since Monday.",
+    "Python": "Write a Python function that returns the largest number in a list.",
+    "Summary": (
+        "Summarize this in one sentence: Honeybees tell each other where food is by dancing. A bee "
+        "that has found flowers returns to the hive and runs in a figure of eight. The angle of "
+        "the middle line shows the direction, measured from the sun, and the length of the dance "
+        "shows the distance. Other bees follow the dancer in the dark and then fly there."
+    ),
     "Sum": (
-        "In the morning Anna has 24 apples. Anna buys 13 more and then gives 9 away. How many "
-        "apples does Anna have now?"
+        "Anna has 24 apples. She buys 13 more and gives 9 away. How many apples does she have now? "
+        "Think step by step."
     ),
-    "Letters": "How many times is the letter a in the word banana?",
-    "Python": (
-        "Write a one-line Python function f(x) that takes a number x and multiplies by 3, then "
-        "adds 12."
-    ),
-    "Sort": "Sort from smallest to largest: 83, 7, 41, 19",
-    "Reverse": "Reverse this list: apple, river, cloud, stone",
-    "Spanish": "Say 742 in Spanish.",
-    "A question": "What is the capital of France?",
+    "List": "List ten things to pack for a week of camping.",
+    "German": "Erzähle mir auf Deutsch, was du heute gemacht hast.",
+    "Nonsense": "Florp the zibbet until quorn, then snaggle: vex, mimsy, tove?",
 }
 
 

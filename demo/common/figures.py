@@ -1,4 +1,4 @@
-"""Figures of runs: their spread, counts, draft trees, model and machine; bundled recordings."""
+"""Figures of runs: their spread, counts, draft trees, model and machine; recordings."""
 
 from __future__ import annotations
 

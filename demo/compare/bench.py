@@ -48,13 +48,14 @@ class Bench:
         """Lay out the results, a row per sequence of charts. Before the first comparison, only
         recorded ones are visible: a race, or charts by name."""
         prefix, parts, known = self.prefix, self.parts, recorded or {}
-        parts["shown"] = gr.State(race or bool(known))
+        replayed = recorded_race() if race else None
+        parts["shown"] = gr.State(bool(replayed or known))
         with gr.Column(
-            visible=race or bool(known), elem_id=f"{prefix}results", elem_classes="recorded"
+            visible=bool(replayed or known), elem_id=f"{prefix}results", elem_classes="recorded"
         ) as parts["box"]:
             parts["verdict"] = words("", elem_id=f"{prefix}verdict", elem_classes="verdict")
             if race:
-                parts["race"] = race_view(recorded_race(), elem_id=f"{prefix}race")
+                parts["race"] = race_view(replayed, elem_id=f"{prefix}race")
             for row in charts:
                 with gr.Row(elem_classes="known" if known else ""):
                     for name in row:

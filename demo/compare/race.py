@@ -39,9 +39,11 @@ def race(comparison: Comparison, rows: Sequence[Row]) -> dict[str, Any]:
     return {"id": token_hex(4), "repeats": max(row.runs for row in rows), "lanes": lanes}
 
 
-def recorded_race() -> dict[str, Any]:
-    """The first screen's recorded runs: the middle one of each method."""
+def recorded_race() -> dict[str, Any] | None:
+    """The first screen's recorded runs, the middle one of each method; None without a recording."""
     kept = recording()
+    if kept is None:
+        return None
     traces = {one.about["method"]: [one] for one in (kept.trace, kept.rival, kept.plain)}
     comparison = Comparison(plan=Plan(kept.trace.about["prompt"], tuple(traces)), traces=traces)
     return race(comparison, rows(comparison)) | {"repeats": REPEATS, "recorded": True}

@@ -72,9 +72,13 @@ def _open(engine: Engine, visit: Visit | None, shown: Pair | None) -> tuple[Any,
 
     Returns status, view, shown, ask, about, look, found.
     """
-    kept = recording()
-    pair = (visit.trace, visit.rival) if visit and visit.trace else (kept.trace, kept.rival)
-    skip = gr.skip()
+    kept, skip = recording(), gr.skip()
+    if visit and visit.trace:
+        pair = visit.trace, visit.rival
+    elif kept:
+        pair = kept.trace, kept.rival
+    else:
+        return say("Press Run in Live first: its cycles are then shown here."), *(skip,) * 6
     if shown and all(one is other for one, other in zip(pair, shown, strict=True)):
         return (skip,) * 7
     try:

@@ -40,14 +40,15 @@ def build(demo: gr.Blocks, shared: Shared) -> None:
 
 
 def _bench(shared: Shared, name: str, prompt: gr.Textbox) -> None:
-    """Run, Stop, a status line, and a tree: the recorded run's, until another is drafted."""
+    """Run, Stop, a status line, and a tree: at first a recorded run's, if there is one."""
     trial = TRIALS[name]
     with gr.Row():
         run = gr.Button(trial.button, variant="primary", size="md", scale=0, min_width=210,
                         elem_id=f"how-{name}-run")  # fmt: skip
         stop = gr.Button("Stop", interactive=False, size="md", scale=0, min_width=90,
                          elem_id=f"how-{name}-stop")  # fmt: skip
-    first = "" if trial.tree.breadth == 1 else drawn(trial, recording().trace)
+    kept = recording()
+    first = drawn(trial, kept.trace) if kept and trial.tree.breadth > 1 else ""
     said = "A recorded example with another prompt:" if first else ""
     status = status_line(said, elem_id=f"how-{name}-status", elem_classes="how-status")
     result = drawing(value=first, elem_id=f"how-{name}-result")

@@ -1,15 +1,16 @@
-"""Recorded runs of the bundle: the one that the stage plays at first, and those of the static
-page. `python -m demo.live.recording` records them again; use a quiet machine, because it
-records times."""
+"""Recorded runs: the one that the stage plays at first, and those of the static page.
+
+`python -m demo.live.recording` records them; use a quiet machine, because it records times.
+"""
 
 from __future__ import annotations
 
 import argparse
 import json
+import sys
 from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 from demo.common.charts import Lane, middle
 from demo.common.controls import EXAMPLES, NEW_TOKENS
@@ -21,10 +22,11 @@ from demo.live.run import feed_of
 from moa_core.decoding.cuttable import Cuttable
 from moa_core.decoding.trace import Trace
 from moa_core.drafters.base import Drafter
+from moa_core.errors import UserError, ended
+from moa_core.loading.catalog import models_folder
 from moa_core.model.target import Target
 from moa_core.text import record_words
 
-FILE = Path(__file__).with_name("recording.json")
 COMMAND = "python -m demo.live.recording"
 REPEATS = 5
 DIGITS = 5  # of numbers in the file
@@ -47,9 +49,19 @@ class Recording:
         return feed.plain(self.known.line(self.known.figures))
 
 
+def place() -> Path:
+    """The file, beside the models that were recorded."""
+    return models_folder() / "recording.json"
+
+
+def recording() -> Recording | None:
+    """None while nothing is recorded."""
+    return _read(place()) if place().exists() else None
+
+
 @cache
-def recording() -> Recording:
-    found = json.loads(FILE.read_text(encoding="utf-8"))
+def _read(path: Path) -> Recording:
+    found = json.loads(path.read_text(encoding="utf-8"))
     known = found.pop("known")
     lanes = [Lane(**lane) for lane in known.pop("lanes")]
     runs = {name: Trace.from_json(json.dumps(one)) for name, one in found.items()}
@@ -61,9 +73,13 @@ def request(engine: Engine) -> Request:
     return Request(next(iter(EXAMPLES.values())), engine.default(), NEW_TOKENS, FIXED_TREE)
 
 
-def record(repeats: int = REPEATS) -> dict[str, Any]:
-    """Run the bundle; return the content of the file."""
-    engine = Engine()
+def record(engine: Engine, repeats: int = REPEATS) -> Path:
+    """Run an engine's first target with its default drafter, EAGLE-2 and alone, and write the file.
+
+    UserError unless it has MoA and EAGLE-2 drafters.
+    """
+    if not engine.stops() or RIVAL not in engine.methods():
+        raise UserError(f"To record, {engine.first} needs an MoA and an EAGLE-2 drafter.")
     asked = request(engine)
     requests, measured = requests_for(engine, asked), Measured()
     for _ in measure(engine, requests, repeats, measured):
@@ -77,7 +93,10 @@ def record(repeats: int = REPEATS) -> dict[str, Any]:
     beside = {**vars(known), "lanes": [asdict(lane) for lane in known.lanes]}
     made = {name: json.loads(trace.to_json()) for name, trace in runs.items()}
     whole = json.dumps({**made, "known": beside})
-    return json.loads(whole, parse_float=lambda digits: round(float(digits), DIGITS))
+    short = json.loads(whole, parse_float=lambda digits: round(float(digits), DIGITS))
+    text = json.dumps(short, ensure_ascii=False, separators=(",", ":"))
+    place().write_text(text + "\n", encoding="utf-8")
+    return place()
 
 
 class Outage(Cuttable):
@@ -104,5 +123,4 @@ def cut_off(engine: Engine, asked: Request, tokens: int) -> Trace:
 
 if __name__ == "__main__":
     argparse.ArgumentParser(description=__doc__).parse_args()
-    FILE.write_text(json.dumps(record(), ensure_ascii=False, separators=(",", ":")) + "\n", "utf-8")
-    print(f"{FILE}: {FILE.stat().st_size / 1000:.0f} kB")
+    sys.exit(ended(lambda: print(record(Engine()))))

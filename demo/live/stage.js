@@ -30,7 +30,7 @@ function state(name, line) {
   changed = name === "recorded" && linked ? "Press Run to use the settings of your link." : "";
   moving = false;
   by = lines[0]?.by ?? by;
-  if (name === "live" || name === "recorded") say();
+  if (["live", "recorded", "empty"].includes(name)) say();
   if (name === "live") began(line);
 }
 
@@ -77,7 +77,7 @@ const prompt = () => stage.closest(".class-mode") && document.querySelector("#pr
 function say() {
   headline.classList.toggle("before", Boolean(ended && changed));
   if (!ended) {
-    const first = by ? `${by.split(",")[0]}: watch what is accepted` : "Press Run.";
+    const first = by ? `${by.split(",")[0]}: watch what is accepted` : "Press Run: the text appears here, its draft trees beside it.";
     if (headline.textContent !== (link || first)) headline.textContent = link || first;
     const slow = !recorded && tempo && lines.some((line) => "end" in line) ? "decoded, shown in slow motion" : "";
     told.textContent = changed || [prompt(), by, slow].filter(Boolean).join(" · ");

@@ -25,8 +25,10 @@ from demo.tli.stops import STOPS, stops_html
 from moa_core.errors import UserError
 
 ID, TITLE = "live", "Live"
-CAN = (
-    "This small model tells short stories, does sums, sorts lists, counts letters, and little more."
+CAN = "SmolLM2-135M, a small open chat model: fluent, often wrong."
+UNFILTERED = (
+    "Your prompt is not logged or sent on, and kept only until the server stops. Answers are "
+    "unfiltered and may be wrong."
 )
 FEW = ("moa", "given", "eagle2", "eagle3", VANILLA)  # methods in the switch; the others are folded
 # The cut is at the last visible token, which only the page knows.
@@ -47,7 +49,7 @@ def build(demo: gr.Blocks, shared: Shared) -> gr.Textbox:
     with gr.Column(elem_id="stage"):
         with gr.Column(elem_id="ask"):
             bundled = [one.bundled for one in engine.installed.values()] == [True]
-            can = CAN if bundled else None
+            can = f"{CAN} {UNFILTERED}" if bundled else UNFILTERED
             settings["prompt"] = prompt_box("", "runs it", lines=2, max_lines=4, info=can)
             _more("examples", "#examples")
             with gr.Row(elem_classes="buttons"):
@@ -59,9 +61,9 @@ def build(demo: gr.Blocks, shared: Shared) -> gr.Textbox:
             settings |= drafter | _connection(engine)
         view = trace_view(
             "common/tree/tree.js", "live/stage.js", "live/device.js", elem_id="view",
-            recorded=recorded.ndjson,
+            recorded=recorded and recorded.ndjson,
         )  # fmt: skip
-        drawn = recorded.known.figures
+        drawn = recorded.known.figures if recorded else {}
         with gr.Row(elem_id="charts", elem_classes="" if engine.borrows else "follow"):
             charts = [
                 plot(drawn.get(name), elem_id=f"chart-{name}", min_width=200) for name in CHARTS

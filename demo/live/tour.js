@@ -2,7 +2,7 @@
 
 const PLACES = [
   ["#ask", "A small drafter guesses several tokens ahead, and a large target checks all the guesses at once. Write a prompt, or choose an example."],
-  ["#run", "Run decodes your prompt while you watch. Until then you see a recorded run."],
+  ["#run", "Run decodes your prompt while you watch."],
   ["#view .text", "Underlined: guesses that the target accepted. Struck out: guesses that it rejected. Boxed: the target’s own tokens."],
   ["[data-stage=tree]", "In each cycle, the drafter guesses a tree of tokens. One target call checks the whole tree. The longest path that agrees is kept, plus one token from the target, the bonus."],
   ["#how", "MoA can also use the target’s last N layers (TLI): more guesses are right, but each takes longer. Under Method, you can choose EAGLE-2 or plain decoding instead."],

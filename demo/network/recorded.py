@@ -7,19 +7,19 @@ from html import escape
 import plotly.graph_objects as go
 
 from demo.common.by_method import lines
-from moa_core.bench.records import Row, select
+from moa_core.bench.records import ALL, Row, select
 
 READ = "<p>API streaming has no drafter: the server sends each token as it writes it.</p>"
 CUT = "% of the answer verified before the cut"
-OFFLINE = {  # rows of this kind: key, factor, title, unit
-    "tasks": ("right", 100, "Right answers when the link never comes back",
-              "% of held-out tasks right"),
-    "texts": ("log_prob", 1, "How plausible the target finds offline text",
-              "log-probability per token"),
-}  # fmt: skip
+OFFLINE = {  # of a row over all kinds: factor, title, unit
+    "same": (100, "The target’s own words when the link never comes back", "% of offline tokens"),
+    "log_prob": (1, "How plausible the target finds offline text", "log-probability per token"),
+}
 
 
 def records_html(found: dict[str, Row]) -> str:
+    if not found:
+        return f"{READ}<p>Not measured yet for this target.</p>"
     items = [
         f"<li><b>{escape(name)}</b>: {escape(str(one['kind']))}, {escape(str(one.get('date')))}; "
         f"<code>{escape(str(one.get('command')))}</code></li>"
@@ -32,12 +32,12 @@ def records_html(found: dict[str, Row]) -> str:
 
 
 def recorded_charts(found: dict[str, Row]) -> list[go.Figure]:
-    """Accuracy after a cut, and time per token over links, as far as recorded."""
+    """Quality after a cut, and time per token over links, as far as recorded."""
     made = [
-        lines(select(one["rows"], kind=kind), "cut", key, title, CUT, unit, (100, factor))
+        lines(select(one["rows"], kind=ALL), "cut", key, title, CUT, unit, (100, factor))
         for one in found.values()
         if one["kind"] == "offline"
-        for kind, (key, factor, title, unit) in OFFLINE.items()
+        for key, (factor, title, unit) in OFFLINE.items()
     ]
     for one in found.values():
         if one["kind"] == "link":

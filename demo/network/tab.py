@@ -27,7 +27,10 @@ INTRO = (
     "server. Cut the link while text streams, or go offline: the drafter continues alone, and "
     "writes better with a larger N. When the link is back, the target checks that text.</p>"
 )
-NO_BROWSER = (
+NO_DRAFTER = (
+    "<p>There is no drafter for this target yet that a browser can run: MoA or EAGLE-2.</p>"
+)
+LENT = (
     "<p>A GPU is lent here for one run at a time, so a browser cannot keep a link to the target. "
     "Use the command-line client: <code>python -m moa_core generate --server ws://…</code>.</p>"
 )
@@ -59,7 +62,8 @@ def build(demo: gr.Blocks, shared: Shared) -> gr.Textbox | None:
     """Returns None if no browser can draft."""
     engine = shared.engine
     usable = bool(methods_of(engine)) and not engine.borrows
-    words(INTRO if usable else NO_BROWSER, elem_id="net-intro", elem_classes="note")
+    instead = LENT if engine.borrows else NO_DRAFTER
+    words(INTRO if usable else instead, elem_id="net-intro", elem_classes="note")
     prompt = _page(demo, engine) if usable else None
     found = kept(recorded, {})
     with gr.Accordion("Recorded results for links and cuts", open=False, elem_id="net-recorded"):
@@ -114,7 +118,7 @@ def _settings(engine: Engine, lanes: dict[str, list[tuple[str, str]]]) -> dict[s
         [("None: your real link", HERE), *called], value=AT_FIRST, label="Simulated link",
         elem_id="net-link", filterable=False,
     )  # fmt: skip
-    tokens = control("tokens", "net-", minimum=2, value=160)
+    tokens = control("tokens", "net-", minimum=2)
     return {"method": method, "link": preset, "tokens": tokens}
 
 

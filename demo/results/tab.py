@@ -15,6 +15,9 @@ from demo.session import PRIVATE, Shared
 from moa_core.bench.records import FOLDER, Recording, read, recordings
 
 ID, TITLE = "benchmarks", "Benchmarks"
+NOTHING = (
+    "This page’s own target is not measured yet. Side by side measures it now, on your prompt."
+)
 FIRST = "Best tree"  # the recording that shows the fastest method
 
 
@@ -23,8 +26,23 @@ def build(demo: gr.Blocks, shared: Shared) -> None:
     del demo, shared  # needs no model and no address
     there = ours()
     if not there:
-        words("<p>There are no recordings here.</p>", elem_id="bench-empty")
-        return
+        words(f"<p>{NOTHING}</p>", elem_id="bench-empty")
+    else:
+        _recorded(there)
+    if trained := kept(_learnt, None):
+        _learning(trained)
+    above, below = paper_words()
+    with gr.Column(elem_id="bench-paper"):
+        words(above, elem_classes="paper")
+        gr.Dataframe(
+            paper_table(), interactive=False, wrap=True, show_label=False, buttons=[],
+            label="The authors’ published figures", column_widths=[170, *[130] * 7, 154],
+            pinned_columns=1, max_height=700,
+        )  # fmt: skip
+        words(below, elem_classes="note")
+
+
+def _recorded(there: list[Recording]) -> None:
     first = there[0]
     said = words(headline(first), elem_id="bench-claims")
     choice = gr.Radio([one.name for one in there], value=first.name, label="Recording",
@@ -41,17 +59,6 @@ def build(demo: gr.Blocks, shared: Shared) -> None:
     choice.input(
         updates, choice, [said, *plots, frame], queue=False, trigger_mode="always_last", **PRIVATE
     )
-    if trained := kept(lambda: read(FOLDER / "learning.json"), None):
-        _learning(trained)
-    above, below = paper_words()
-    with gr.Column(elem_id="bench-paper"):
-        words(above, elem_classes="paper")
-        gr.Dataframe(
-            paper_table(), interactive=False, wrap=True, show_label=False, buttons=[],
-            label="The authors’ published figures", column_widths=[170, *[130] * 7, 154],
-            pinned_columns=1, max_height=700,
-        )  # fmt: skip
-        words(below, elem_classes="note")
 
 
 def _plot(recording: Recording, name: str) -> gr.Plot:
@@ -62,6 +69,11 @@ def _plot(recording: Recording, name: str) -> gr.Plot:
     return made
 
 
+def _learnt() -> dict[str, Any] | None:
+    path = FOLDER / "learning.json"
+    return read(path) if path.exists() else None
+
+
 def _learning(trained: dict[str, Any]) -> None:
     with gr.Accordion("How fast each method learns", open=False, elem_id="bench-learning"):
         with gr.Row():
@@ -69,7 +81,7 @@ def _learning(trained: dict[str, Any]) -> None:
                 with gr.Column(min_width=320, elem_classes="bench-chart"):
                     plot(figure, elem_id=f"learning-{at}")
         words(
-            "<p>From scratch, on the same batches, means of two seeds; τ is measured on a few "
+            "<p>From scratch, on the same batches, means over the seeds; τ is measured on a few "
             "prompts, so small differences mean nothing. "
             f"<code>{escape(str(trained['command']))}</code></p>",
             elem_classes="note",

@@ -19,7 +19,7 @@ NOTES = {  # below each chart: how to read it
     ),
     "speed": (
         "New tokens per second of the whole run, prefill included. Whiskers: slowest and fastest "
-        "of several passes. Dotted: plain decoding. The recording “Same tree” used one thread."
+        "of several passes. Dotted: plain decoding."
     ),
     "acceptance": "Share of cycles that accepted at least this many drafts.",
     "times": (

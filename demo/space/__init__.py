@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from moa_core.errors import UserError
 
 GPU_PRESET = "llama3-8b"  # the default on a GPU
-BUNDLE = "bundle"  # MOA_PRESET's name for the bundled models
+BUNDLE = "bundle"  # MOA_PRESET's name for the default target
 # name: (default, lowest, highest)
 NUMBERS = {
     "MOA_QUEUE": (16, 1, 256),  # events that may wait; gradio refuses more
@@ -23,7 +23,7 @@ NUMBERS = {
 
 @dataclass(frozen=True)
 class Chosen:
-    """The preset to run (None: the bundle), and a note for the page ("": none)."""
+    """The preset to run (None: the default target), and a note for the page ("": none)."""
 
     preset: str | None
     words: str = ""
@@ -47,13 +47,13 @@ def chosen_preset(environ: Mapping[str, str], cuda: bool) -> Chosen:
     if not cuda:
         return Chosen(
             None,
-            "This Space has no GPU, so the small bundled models run here. With a GPU and a Hub "
+            "This Space has no GPU, so the small default model runs here. With a GPU and a Hub "
             f"token, it runs the preset {name}.",
         )
     if not environ.get("HF_TOKEN", "").strip():
         return Chosen(
             None,
-            "The small bundled models run here, because this Space has no secret HF_TOKEN. The "
+            "The small default model runs here, because this Space has no secret HF_TOKEN. The "
             f"preset {name} needs the token of an account with access to its target.",
         )
     return Chosen(name)

@@ -18,12 +18,12 @@ from demo.common.figures import about_of
 from demo.common.theme import CSS, style_sheet, theme
 from demo.common.tokens.view import trace_view
 from demo.compare.race import race_view, recorded_race
-from demo.live.recording import Recording, recording
+from demo.live.recording import COMMAND, Recording, recording
 from demo.live.run import feed_of, method_of
 from demo.ui import ABOUT, ICON, TITLE
 from moa_core.arguments import check_new, path
 from moa_core.decoding.verify import first_difference
-from moa_core.errors import ended
+from moa_core.errors import UserError, ended
 
 HERE = Path(__file__).parent
 FRONTEND = Path(gr.__file__).parent / "templates" / "frontend"  # gradio's, with its fonts
@@ -45,21 +45,23 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def write(out: Path) -> None:
     """Write the page as one file that a browser can open from disk, and a static Space's README.
 
-    UserError for a folder that is not empty.
+    UserError for a folder that is not empty, or without a recorded run.
     """
     check_new(out)
+    kept = recording()
+    if kept is None:
+        raise UserError(f"There is no recorded run yet: {COMMAND} makes one.")
     out.mkdir(parents=True, exist_ok=True)
-    (out / "index.html").write_text(page(), encoding="utf-8")
+    (out / "index.html").write_text(page(kept), encoding="utf-8")
     (out / "README.md").write_text(SPACE, encoding="utf-8")
     shutil.copy2(ICON, out)
 
 
-def page() -> str:
+def page(kept: Recording) -> str:
     """index.html: the app's own components, mounted without gradio."""
     view, lanes = trace_view("common/tree/tree.js", "live/stage.js"), race_view()
     parts = {"view": view.js_on_load, "lanes": lanes.js_on_load}
     bodies = [f"{name}(element, props, watch) {{\n{code}\n}}" for name, code in parts.items()]
-    kept = recording()
     played = {"run": kept.ndjson, "cut": _cut(kept), "race": recorded_race()}
     machine = kept.trace.about.get("machine", {})
     said = {

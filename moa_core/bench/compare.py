@@ -18,21 +18,24 @@ from moa_core.bench.run import (
     one_tree,
     run_all,
 )
-from moa_core.bench.suites import Prompt, load_suite, readable, suite_hash, suite_ids
+from moa_core.bench.suites import SETS, Prompt, load_suite, readable, suite_hash, suite_ids
 from moa_core.decoding.tree import TreeSettings
 from moa_core.loading.catalog import DEFAULT_DRAFTER, known_drafters
 from moa_core.loading.memory import form_name
-from moa_core.loading.names import listed
+from moa_core.loading.names import VANILLA, listed
 from moa_core.model.target import Target
 from moa_core.runtime import quiet, settle
 
-METHODS = ["vanilla", "eagle2", DEFAULT_DRAFTER]
+METHODS = (VANILLA, "ngram", "eagle2", DEFAULT_DRAFTER)
+EACH = 10  # prompts of each question set
+TUNED = 1  # prompts of each kind on which trees are chosen
 KEPT = ("repeat", "limit", "max_new_tokens", "temperature", "seed", "ignore_eos", "tree", "grid")
 
 
 def run(options: argparse.Namespace) -> None:
     quiet()
     options.tree = options.tree or "auto"
+    options.limit = options.limit or (EACH if options.suite == SETS else None)
     prompts = load_suite(options.suite, options.limit)
     grid = (GRID if options.grid is None else options.grid).split(",")
     trees = [one_tree(text) for text in (grid if options.tree == "best" else [options.tree])]
@@ -59,7 +62,8 @@ def run(options: argparse.Namespace) -> None:
 
 def _loaded(options: argparse.Namespace) -> tuple[Target, dict[str, Method]]:
     preset = chosen_preset(options)
-    names = ["vanilla", *preset.by_method] if preset else METHODS
+    there = [VANILLA, *known_drafters()]
+    names = [VANILLA, *preset.by_method] if preset else [one for one in METHODS if one in there]
     if options.methods is not None:
         names = listed(options.methods, [*PEERS, *known_drafters()])
     specs = {one: preset.drafter(one) if preset and needs_files(one) else one for one in names}
@@ -78,7 +82,7 @@ def _contenders(
             for name, method in methods.items()
         }
     # Only for choosing trees: a target with a short context uses the shorter prompts.
-    prompts, ids = zip(*readable(load_suite("tuning", options.limit), target), strict=True)
+    prompts, ids = zip(*readable(load_suite("tuning", TUNED), target), strict=True)
     return best_trees(methods, trees, prompts, ids, decoding, options.out)
 
 

@@ -7,22 +7,22 @@ reads the prompt and the first tokens of its own answer, and then stops answerin
 from __future__ import annotations
 
 import argparse
-import random
-from collections.abc import Callable, Sequence
-from functools import lru_cache, partial
+from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import torch
 
 from moa_core.arguments import target_of
 from moa_core.bench.methods import STREAM, Ours, Record, checksum
-from moa_core.bench.records import Row, check_out, head, select, write
+from moa_core.bench.records import ALL, Row, check_out, head, select, write
 from moa_core.bench.results import aligned, grouped, shown, spread
 from moa_core.bench.run import Key, complete, keep_settings
-from moa_core.bench.suites import Prompt, load_suite, readable, suite_hash
+from moa_core.bench.suites import load_suite, readable, suite_hash
 from moa_core.decoding.cuttable import Cuttable
 from moa_core.decoding.decode import Settings, decode
 from moa_core.decoding.trace import Trace
+from moa_core.decoding.verify import first_difference
 from moa_core.drafters.base import Drafter, Stepwise, Vanilla
 from moa_core.errors import UserError
 from moa_core.loading.catalog import bundled_drafters, known_drafters
@@ -30,14 +30,11 @@ from moa_core.loading.load import load_drafter
 from moa_core.loading.names import listed
 from moa_core.model.target import Target, draft_precision
 from moa_core.runtime import quiet
-from moa_core.text import prompt_ids, tokenizer_of
-from moa_core.train.bundle import tasks
 
 CUTS = (0.0, 0.1, 0.25, 0.5, 0.75)  # shares of the answer after which the link is cut
-EACH = 50  # tasks of each kind, and most stories
+EACH = 10  # prompts of each kind
 FIELDS = ("method", "kind", "item", "cut")  # of a run's key
 TARGET = "target"  # its own text, without a cut
-TASKS, TEXTS = "tasks", "texts"  # all kinds together
 
 
 def run(options: argparse.Namespace) -> None:
@@ -48,7 +45,7 @@ def run(options: argparse.Namespace) -> None:
         torch.set_num_threads(options.threads)
     target = target_of(options)
     if target.tokenizer is None:
-        raise UserError(f"{target.name} has no tokenizer: tasks are text.")
+        raise UserError(f"{target.name} has no tokenizer: prompts are text.")
     names = [info.name for info in bundled_drafters()]
     if options.methods is not None:
         names = listed(options.methods, known_drafters())
@@ -58,13 +55,14 @@ def run(options: argparse.Namespace) -> None:
             raise UserError(f"{name} cannot write without its target: leave it out.")
     each = options.limit or EACH
     prompts = load_suite(options.suite, each)
-    items = task_items(target, each, options.seed) + text_items(target, prompts)
+    known = readable(prompts, target)
+    items = [Item(one.number, one.kind, ids) for one, ids in known]
     items = [item for item in items if len(item.ids) + options.max_new_tokens < target.context]
     if not items:
         raise UserError(f"{target.name} has no room for so long an answer: ask for fewer tokens.")
     nets = {name: Ours(name, target, drafter).weights() for name, drafter in drafters.items()}
     settings = {
-        "each": each, "cuts": CUTS, "max_new_tokens": options.max_new_tokens, "seed": options.seed,
+        "each": each, "cuts": CUTS, "max_new_tokens": options.max_new_tokens,
         "methods": list(drafters), "prompts": suite_hash(prompts),
         "draft_precision": {name: draft_precision(target, of) for name, of in drafters.items()},
         "weights": {"target": checksum([target.head.weight]), **nets},
@@ -80,37 +78,15 @@ def run(options: argparse.Namespace) -> None:
     measure = Measure(target, drafters, items, options.max_new_tokens)
     found = rows(complete(folder / "runs.jsonl", wanted, measure, "offline", FIELDS))
     write(head("offline", options.given, target={"name": target.name}, **facts, rows=found), path)
-    print(table(found, TASKS, "right", 100, "% right"))
-    print(table(found, TEXTS, "log_prob", 1, "nats a token"))
+    print(table(found, "same", 100, "% the target's own"))
+    print(table(found, "log_prob", 1, "nats a token"))
     print(path)
 
 
 class Item(NamedTuple):
-    """A prompt, and a check of its answer; None for a text, which cannot be checked."""
-
-    number: int
+    number: int  # of its prompt
     kind: str
     ids: list[int]
-    judge: Callable[[str], bool] | None = None
-
-
-def task_items(target: Target, each: int, seed: int = 0) -> list[Item]:
-    """Held-out tasks, `each` of every kind."""
-    rng, found = random.Random(f"offline/{seed}"), list[Item]()
-    for _ in range(each):
-        for kind in tasks.KINDS:
-            task = tasks.generate(kind, rng, held_out=True)
-            ids = prompt_ids(tokenizer_of(target), task.prompt)
-            found.append(Item(len(found), kind, ids, partial(tasks.check, task)))
-    return found
-
-
-def text_items(target: Target, prompts: Sequence[Prompt]) -> list[Item]:
-    """Stories of a suite, which cannot be right or wrong."""
-    kept = [prompt for prompt in prompts if prompt.kind in ("story", "words")]
-    if not kept:
-        return []
-    return [Item(one.number, one.kind, ids) for one, ids in readable(kept, target)]
 
 
 class Measure:
@@ -154,16 +130,16 @@ def judged(
 ) -> Record:
     """The score of an answer whose first `known` tokens are the target's own.
 
-    right     whether the whole answer is; None for a text
-    log_prob  the target's, of the offline tokens; tokens: how many
+    tokens    how many were written offline
+    same      those before the first that the target would not have written
+    log_prob  the target's, of the offline tokens
     """
-    text, right = [*own[:known], *offline], None
-    values = log_probs(target, item.ids, text) if offline else []
-    if item.judge:
-        right = item.judge(str(tokenizer_of(target).decode(text, skip_special_tokens=True)))
+    parted = first_difference(offline, own[known:])
+    values = log_probs(target, item.ids, [*own[:known], *offline]) if offline else []
     return {
-        "kind": item.kind, "item": item.number, "known": known, "right": right,
-        "tokens": len(offline), "log_prob": round(sum(values[known:]), 4),
+        "kind": item.kind, "item": item.number, "known": known, "tokens": len(offline),
+        "same": len(offline) if parted is None else parted,
+        "log_prob": round(sum(values[known:]), 4),
     }  # fmt: skip
 
 
@@ -178,47 +154,42 @@ def log_probs(target: Target, ids: Sequence[int], text: Sequence[int]) -> list[f
 
 
 def rows(records: Sequence[Record]) -> list[Row]:
-    """A row per method, cut and kind, and over all kinds of tasks and of texts.
+    """A row per method, cut and kind, and over all kinds.
 
     items     how many; tokens: mean number written offline
-    right     tasks: share answered right; right_spread: 95 % of resamples of the items
-    log_prob  texts: nats per offline token, by the target; log_prob_spread
+    same      share of these tokens before the first that the target would not have written
+    log_prob  nats per offline token, by the target
+    ..._spread  95 % of resamples of the items
     """
     return [
         {"method": method, "cut": cut, "kind": kind, **_row(mine)}
         for method in grouped(records, "method")
         for cut in grouped(records, "cut")
-        for kind, mine in _by_kind(select(records, method=method, cut=cut)).items()
+        for of in (select(records, method=method, cut=cut),)
+        for kind, mine in {**grouped(of, "kind"), ALL: of}.items()
     ]
-
-
-def _by_kind(records: Sequence[Record]) -> dict[str, list[Record]]:
-    groups = {
-        TASKS: [record for record in records if record["right"] is not None],
-        TEXTS: [record for record in records if record["right"] is None],
-    }
-    return {**grouped(records, "kind"), **{name: of for name, of in groups.items() if of}}
 
 
 def _row(records: Sequence[Record]) -> Row:
     tokens = sum(record["tokens"] for record in records) / len(records)
-    if records[0]["right"] is not None:
-        figure = _ratio("right", [(record["right"], 1) for record in records])
-    else:
-        figure = _ratio("log_prob", [(record["log_prob"], record["tokens"]) for record in records])
-    return {"items": len(records), "tokens": tokens, **figure}
+    return (
+        {"items": len(records), "tokens": tokens}
+        | _ratio("same", records)
+        | _ratio("log_prob", records)
+    )
 
 
-def _ratio(name: str, sums: Sequence[tuple[float, float]]) -> dict[str, Any]:
+def _ratio(name: str, records: Sequence[Record]) -> dict[str, Any]:
+    sums = [(record[name], record["tokens"]) for record in records]
     top, bottom = map(sum, zip(*sums, strict=True))
     return {name: top / bottom if bottom else None, f"{name}_spread": spread(sums)}
 
 
-def table(found: Sequence[Row], kind: str, figure: str, scale: float, unit: str) -> str:
-    """One figure as a text table: a line per method, a column per cut."""
-    mine = select(found, kind=kind)
-    lines = [[f"{kind}, {unit}", *(f"{100 * cut:g} %" for cut in grouped(mine, "cut"))]]
+def table(found: Sequence[Row], figure: str, scale: float, unit: str) -> str:
+    """One figure over all kinds as a text table: a line per method, a column per cut."""
+    mine = select(found, kind=ALL)
+    lines = [[unit, *(f"{100 * cut:g} %" for cut in grouped(mine, "cut"))]]
     for method, of in grouped(mine, "method").items():
-        values = [row.get(figure) for row in of]
+        values = [row[figure] for row in of]
         lines.append([method, *(shown(None if v is None else scale * v, 2) for v in values)])
     return aligned(lines)

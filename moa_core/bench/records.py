@@ -25,6 +25,7 @@ from moa_core.loading.untrusted import read_json
 
 FOLDER = ASSETS / "results"
 LINK_FOLDER = FOLDER / "link"
+ALL = "all"  # kinds together, in rows by kind
 PHASES = ("draft", "verify", "other")
 Row = dict[str, Any]
 

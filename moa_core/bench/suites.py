@@ -1,4 +1,4 @@
-"""Prompts to measure with: the bundled suite, published question sets, or a person's own file."""
+"""Prompts to measure with: published question sets, prompts to tune on, or a person's own file."""
 
 from __future__ import annotations
 
@@ -19,12 +19,17 @@ from moa_core.text import chat_ids, tokenizer_of
 
 Message = dict[str, str]  # role and content of one turn
 QUESTIONS = ("mt_bench", "humaneval", "gsm8k", "alpaca", "sum", "qa")
-SUITES = {name: ASSETS / "suites" / f"{name}.jsonl" for name in ("bundled", "tuning")}
+SETS = "questions"  # all of them
+SUITES = {"tuning": ASSETS / "suites" / "tuning.jsonl"}
 SUITES |= {name: ASSETS / "questions" / f"{name}.jsonl" for name in QUESTIONS}
 
 
 class Prompt(NamedTuple):
-    """One prompt of a suite. number: its line, from 1; messages: a chat that the user ends."""
+    """One prompt of a suite.
+
+    number    its line, from 1; in `questions`, counted through all sets
+    messages  a chat that the user ends
+    """
 
     number: int
     kind: str
@@ -32,15 +37,20 @@ class Prompt(NamedTuple):
 
 
 def load_suite(name: str, limit: int | None = None) -> list[Prompt]:
-    """Load `bundled`, `tuning`, a question set or a JSON-lines file; at most `limit` of each kind.
+    """Load `questions`, one of its sets, `tuning` or a JSON-lines file; `limit`: of each kind.
 
-    UserError for an unknown name, or naming a line without a prompt.
+    In `questions`, each set is a kind. UserError for an unknown name, or naming a line without a
+    prompt.
     """
+    if name == SETS:
+        sets = [prompt._replace(kind=one) for one in QUESTIONS for prompt in load_suite(one)]
+        prompts = [prompt._replace(number=at) for at, prompt in enumerate(sets, 1)]
+        return prompts if limit is None else _first_of_each(prompts, limit)
     path = SUITES.get(name) or Path(os.path.expanduser(name))
     if not os.path.isfile(path):
         raise UserError(
-            f"There is no suite {name!r}: choose from bundled, {', '.join(QUESTIONS)}, or name a "
-            "file of JSON lines."
+            f"There is no suite {name!r}: choose from {SETS}, {', '.join(SUITES)}, or name "
+            "a file of JSON lines."
         )
     try:
         lines = path.read_text(encoding="utf-8").split("\n")

@@ -22,10 +22,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("--methods", help="comma separated: vanilla, ngram, eagle, moa-auto, bundled drafters, "
         "folders; hf-generate, hf-assisted, hf-lookup, llama-cpp; over a link also stream, "
-        "plain API streaming; default: vanilla,eagle2,moa-n0")
-    add("--suite", default="bundled", help="bundled, mt_bench, humaneval, gsm8k, alpaca, sum, qa, "
-        "or a file of JSON lines with kind and prompt")
-    add("--limit", type=int, help="prompts of each kind; default: all")
+        "plain API streaming; default: those there are of "
+        "vanilla,ngram,eagle2,moa-n0")
+    add("--suite", default="questions", help="mt_bench, humaneval, gsm8k, alpaca, sum, qa; "
+        "questions for these six; tuning; or a file of JSON lines with kind and prompt")
+    add("--limit", type=int, help="prompts of each kind; default: 10 of each set of questions (80 "
+        "are all), else all")
     add("--repeat", type=int, default=3, help="passes over all prompts")
     add("--max-new-tokens", type=int, default=128, help="the longest text to write")
     add("--temperature", type=float, default=0.0, help="0: greedy")

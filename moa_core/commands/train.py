@@ -1,4 +1,4 @@
-"""Train a target from text, or drafters against a frozen target.
+"""Train drafters against a frozen target.
 
 To continue an interrupted run, repeat the command.
 """
@@ -9,7 +9,6 @@ import argparse
 import math
 import os
 import shlex
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,8 +23,7 @@ if TYPE_CHECKING:
 # The smallest value, if not 0. `minutes` and `rate` must be above 0.
 AT_LEAST = {
     "updates": 1, "stop_at": 1, "workers": 1, "accumulate": 1, "rows": 1,
-    "row_length": 2, "layers": 1, "width": 32, "heads": 1, "context": 2, "vocabulary": 262,
-    "threads": 1,
+    "row_length": 2,
 }  # fmt: skip
 NONE_HELD_OUT = (
     "{} has no held-out text to measure on: 2 % of the documents are held out, of 50 or more."
@@ -33,14 +31,9 @@ NONE_HELD_OUT = (
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    kinds = parser.add_subparsers(dest="kind", required=True, metavar="target|drafters|measure")
-
-    def command(name: str, text: str) -> argparse.ArgumentParser:
-        return kinds.add_parser(name, help=text, description=text, formatter_class=Help)
-
-    _add_training(command("target", "Train a target and its tokenizer on your text."), False)
-    _add_training(command("drafters", "Train drafters for a target on your text."), True)
-    _add_measure(command("measure", "Measure what a target can do, as JSON."))
+    kinds = parser.add_subparsers(dest="kind", required=True, metavar="drafters")
+    text = "Train drafters for a target on your text."
+    _add_training(kinds.add_parser("drafters", help=text, description=text, formatter_class=Help))
 
 
 def _add(group: Any, name: str, default: Any, text: str, **more: Any) -> None:
@@ -53,17 +46,15 @@ def _add(group: Any, name: str, default: Any, text: str, **more: Any) -> None:
         group.add_argument(f"--{name}", type=type(default), default=default, help=text, **more)
 
 
-def _add_training(parser: argparse.ArgumentParser, drafters: bool) -> None:
+def _add_training(parser: argparse.ArgumentParser) -> None:
     # fmt: off
-    rows, length = (8, 512) if drafters else (16, 256)  # the same number of tokens in an update
     text = parser.add_argument_group("text")
     _add(text, "data", named, "folder of .txt, .txt.gz, .jsonl or .jsonl.gz files; or a data set, "
          "by folder or Hub id", required=True)
-    if drafters:
-        _add(text, "own-tokens", 0, "tokens that the target writes first, for half of the "
-             "training text")
-    _add(text, "rows", rows, "packed rows per update")
-    _add(text, "row-length", length, "tokens per row")
+    _add(text, "own-tokens", 0, "tokens that the target writes first, for half of the "
+         "training text")
+    _add(text, "rows", 8, "packed rows per update")
+    _add(text, "row-length", 512, "tokens per row")
     _add(text, "seed", 0, "of order, first weights and all draws")
 
     run = parser.add_argument_group("length of the run", "--updates or --minutes is needed")
@@ -73,30 +64,18 @@ def _add_training(parser: argparse.ArgumentParser, drafters: bool) -> None:
 
     model = parser.add_argument_group("model")
     _add(model, "out", path, "folder to train into", required=True)
-    if drafters:
-        _add(model, "target", str, f"{SPEC}; default: the bundled one")
-        _add(model, "methods", "moa-n0,moa-n1,eagle2", "comma separated")
-        _add(model, "start", path, "folder of drafters to go on from, newly scheduled")
-        _add(model, "watch", str, "suite (bundled, tuning or a file) on which acceptance is "
-             "measured as they train; default: held-out text")
-        _add(model, "watch-times", 8, "how often, in all; 0: the last weights are kept")
-    else:
-        _add(model, "start", str, f"go on from this target, newly scheduled: {SPEC}")
-        _add(model, "new-tokenizer", False, "with --start: learn a new tokenizer from the text")
-        _add(model, "layers", 12, "decoder layers")
-        _add(model, "width", 256, "hidden size")
-        _add(model, "heads", int, "attention heads; default: heads of 64. Half as many for K and V")
-        _add(model, "context", 1024, "longest text it can serve")
-        _add(model, "vocabulary", 4096, "tokens of its tokenizer")
+    _add(model, "target", str, f"{SPEC}; default: smollm2-135m")
+    _add(model, "methods", "moa-n0,moa-n1,eagle2", "comma separated")
+    _add(model, "start", path, "folder of drafters to go on from, newly scheduled")
+    _add(model, "watch", str, "suite (tuning or a file) on which acceptance is measured as they "
+         "train; default: held-out text")
+    _add(model, "watch-times", 8, "how often, in all; 0: the last weights are kept")
 
     optimiser = parser.add_argument_group("optimiser")
-    _add(optimiser, "rate", 2e-3 if drafters else 2.5e-3, "peak learning rate")
-    if drafters:
-        _add(optimiser, "rates", "", "peak rates of some methods: moa-n0=2e-3,...")
-        _add(optimiser, "cross-entropy", 0.1, "weight of that loss")
-        _add(optimiser, "feature", 1.0, "weight of the feature loss")
-    else:
-        _add(optimiser, "floor", 0.05, "last rate, a share of the peak")
+    _add(optimiser, "rate", 2e-3, "peak learning rate")
+    _add(optimiser, "rates", "", "peak rates of some methods: moa-n0=2e-3,...")
+    _add(optimiser, "cross-entropy", 0.1, "weight of that loss")
+    _add(optimiser, "feature", 1.0, "weight of the feature loss")
     _add(optimiser, "warmup", 150, "updates to the peak rate")
     _add(optimiser, "muon", False, "Muon for the weight matrices, else AdamW for all")
 
@@ -104,33 +83,20 @@ def _add_training(parser: argparse.ArgumentParser, drafters: bool) -> None:
     _add(machine, "device", "auto", "auto: a GPU if there is one", choices=("auto", "cpu"))
     _add(machine, "precision", "auto", "auto: bf16 where it is fast",
          choices=("auto", "bf16", "no"))
-    if drafters:
-        add_form(machine)
-        _add(machine, "workers", 2, "processes that write the target's own text")
+    add_form(machine)
+    _add(machine, "workers", 2, "processes that write the target's own text")
     _add(machine, "compile", False, "torch.compile the costly parts")
     _add(machine, "accumulate", 1, "parts that the rows of an update are split into")
     _add(machine, "save-every", 60.0, "seconds between checkpoints")
     # fmt: on
 
 
-def _add_measure(parser: argparse.ArgumentParser) -> None:
-    # fmt: off
-    _add(parser, "data", path, "folder of text, for its held-out documents", required=True)
-    _add(parser, "target", str, f"{SPEC}; default: the bundled one")
-    _add(parser, "tasks", 0, "held-out generated tasks of each kind to answer")
-    _add(parser, "device", "auto", "auto, cpu, cuda, mps")
-    _add(parser, "threads", int, "CPU threads")
-    # fmt: on
-
-
 def run(options: argparse.Namespace) -> None:
     _check(options)
-    if options.kind == "measure":
-        return _measure(options)
     if options.compile:
         print("The first update waits for torch.compile.", flush=True)
     try:
-        (_target if options.kind == "target" else _drafters)(options)
+        _drafters(options)
     except KeyboardInterrupt as stop:
         kept = f"Stopped; the same command goes on with what {options.out} holds."
         raise KeyboardInterrupt(str(stop) or kept) from None
@@ -148,40 +114,9 @@ def _check(options: argparse.Namespace) -> None:
             raise UserError(f"{option} must be above 0.")
         if value < least:
             raise UserError(f"{option} must be at least {least}.")
-    if options.kind == "measure":
-        return
     check_folder(options.out)
     if (options.updates is None) == (options.minutes is None):
         raise UserError("Say how long to train: give either --updates or --minutes.")
-    if options.kind == "target" and options.new_tokenizer and options.start is None:
-        raise UserError("--new-tokenizer goes with --start: without it every tokenizer is new.")
-
-
-def _target(options: argparse.Namespace) -> None:
-    from moa_core.train.loop import Schedule
-    from moa_core.train.target import TargetSizes, train_target
-
-    more = {name: getattr(options, name) for name in ("layers", "vocabulary", "context")}
-    sizes = TargetSizes.of_width(options.width, options.heads, **more)
-    schedule = Schedule(
-        options.updates, {"": options.rate}, options.minutes, options.warmup, options.floor, 0.1,
-        muon=options.muon,
-    )  # fmt: skip
-    train_target(
-        _data(options), options.out, schedule, sizes=sizes, rows=options.rows,
-        start=options.start, new_tokenizer=options.new_tokenizer, row_length=options.row_length,
-        seed=options.seed, machine=_machine(options),
-    )  # fmt: skip
-    target = ("--target", str(options.out))
-    drafters = options.out.with_name(f"{options.out.name}-drafters")
-    length = "--minutes" if options.minutes else "--updates"
-    _tell_next(
-        f"The target is in {options.out}.",
-        ("generate", *target, "--drafter", "vanilla", "--prompt", "Once upon a time"),
-        ("train", "drafters", *target, "--data", options.data, "--out", str(drafters),
-         length, f"{options.minutes or options.updates:g}", "--rows", str(options.rows),
-         "--row-length", str(min(options.row_length, options.context))),
-    )  # fmt: skip
 
 
 def _drafters(options: argparse.Namespace) -> None:
@@ -220,8 +155,19 @@ def _drafters(options: argparse.Namespace) -> None:
     folders = [str(options.out / method) for method in methods]
     form = (f"--load-in-{options.bits}bit",) if options.bits else ()
     asked = ("--target", options.target) if options.target else ()
-    line = ("generate", *asked, *form, "--drafter", folders[0], "--prompt", "Once upon a time")
-    _tell_next(f"Trained: {', '.join(folders)}.", line)
+    line = (
+        "generate",
+        *asked,
+        *form,
+        "--drafter",
+        folders[0],
+        "--prompt",
+        "Hello!",
+    )
+    print(
+        f"Trained: {', '.join(folders)}. Next (--raw goes on from plain text):\n\n"
+        f"  {shlex.join(('python', '-m', 'moa_core', *line))}"
+    )
 
 
 def _data(options: argparse.Namespace) -> Path:
@@ -248,13 +194,8 @@ def _machine(options: argparse.Namespace) -> Machine:
     bf16 = options.precision == "bf16" or (options.precision == "auto" and fast)
     return Machine(
         "cpu" if cpu else "cuda", bf16, options.accumulate, options.compile,
-        getattr(options, "workers", 1), options.stop_at, options.save_every,
+        options.workers, options.stop_at, options.save_every,
     )  # fmt: skip
-
-
-def _tell_next(result: str, *lines: Sequence[str]) -> None:
-    commands = "\n".join(f"  {shlex.join(('python', '-m', 'moa_core', *line))}" for line in lines)
-    print(f"{result} Next (--raw goes on from plain text):\n\n{commands}")
 
 
 def _watched(
@@ -278,27 +219,3 @@ def _watched(
     for prompt, ids in zip(prompts, suite_ids(prompts, target), strict=True):
         watched.setdefault(prompt.kind, []).append(ids)
     return watched
-
-
-def _measure(options: argparse.Namespace) -> None:
-    import json
-
-    import torch
-
-    from moa_core.loading.load import load_target
-    from moa_core.train import measure
-
-    if options.threads:
-        torch.set_num_threads(options.threads)
-    target, data = load_target(options.target, "float32", options.device), options.data
-    prompts = measure.heldout_prompts(target, data, 1)
-    if not prompts:
-        raise UserError(NONE_HELD_OUT.format(data))
-    asked = [ids for of_kind in prompts.values() for ids in of_kind]
-    right = measure.task_accuracy(target, options.tasks) if options.tasks else None
-    report = {
-        "tasks_right": right,
-        "heldout_loss": measure.heldout_loss(target, data),
-        "samples": [*measure.samples(target, asked), *measure.samples(target, asked, sample=True)],
-    }
-    print(json.dumps(report, indent=2, ensure_ascii=False))

@@ -1,1 +1,1 @@
-"""Training: text, tasks and tokenizer, and what is made of them."""
+"""Training of drafters: text, losses, and the loop."""

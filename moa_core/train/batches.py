@@ -14,7 +14,7 @@ from transformers import AutoTokenizer
 
 from moa_core.errors import UserError
 from moa_core.train import corpus, own_text
-from moa_core.train.tokenizer import PADDING, Columns, Encoded, encode_many, packed
+from moa_core.train.encode import PADDING, Columns, Encoded, encode_many, packed
 
 
 class Batch(NamedTuple):

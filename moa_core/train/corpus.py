@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import hashlib
 import json
 import os
 import random
@@ -11,12 +12,10 @@ import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypedDict
 
 from moa_core.errors import UserError, first_line
 from moa_core.loading.untrusted import is_message, parsed
-from moa_core.train.bundle.prompts import Chat, chat
-from moa_core.train.bundle.tasks import bucket
 
 HELD_OUT_PERCENT = 2
 FEWEST = 50  # with fewer documents, none is held out
@@ -27,6 +26,25 @@ SUFFIXES = (".txt", ".txt.gz", ".jsonl", ".jsonl.gz")
 DATA_SETS = (".parquet", ".arrow", ".csv", ".json", ".jsonl")
 
 Split = Literal["train", "heldout"]
+
+
+class Message(TypedDict):
+    role: str
+    content: str
+
+
+Chat = tuple[Message, ...]
+
+
+def chat(*turns: str) -> Chat:
+    """A chat from its turns, the user's first."""
+    roles = ("user", "assistant")
+    return tuple(Message(role=roles[i % 2], content=turn) for i, turn in enumerate(turns))
+
+
+def bucket(text: str) -> int:
+    """A text's hash, from 0 to 99, which decides the split."""
+    return int(hashlib.sha256(text.encode()).hexdigest()[:8], 16) % 100
 
 
 @dataclass(frozen=True)
@@ -43,6 +61,12 @@ class Document:
             return [self.text or ""]
         return [message["content"] for message in self.messages]
 
+    @property
+    def key(self) -> str:
+        """What decides the split: the text, or the first thing that the user says."""
+        said = (m["content"] for m in self.messages or () if m["role"] == "user")
+        return next(said, self.contents[0])
+
 
 def has_text(folder: Path) -> bool:
     return bool(_files(folder))
@@ -57,15 +81,16 @@ def load(folder: Path, split: Split = "train") -> list[Document]:
     """One split's documents in all text files of the folder.
 
     Documents in a text file are separated by lines `<|endoftext|>`. A row of a `.jsonl` file has
-    `messages`, `text`, or `question` and `answer` with an optional `context`. A hash holds 2 % out.
-    UserError for a folder or file that cannot be read.
+    `messages`, `text`, or `question` and `answer` with an optional `context`. A hash of the
+    text, or of a chat's first question, holds 2 % out. UserError for a folder or file that cannot
+    be read.
     """
-    found = [pair for path in _files(folder) for pair in _read(path)]
+    found = [document for path in _files(folder) for document in _read(path)]
     if not found:
         raise UserError(f"The data folder {folder} holds no text in {', '.join(SUFFIXES)} files.")
-    percent = 0 if len({key for key, _ in found}) < FEWEST else HELD_OUT_PERCENT
+    percent = 0 if len({document.key for document in found}) < FEWEST else HELD_OUT_PERCENT
     wanted = split == "heldout"
-    return [document for key, document in found if (bucket(key) < percent) == wanted]
+    return [document for document in found if (bucket(document.key) < percent) == wanted]
 
 
 def shuffled(
@@ -93,18 +118,17 @@ def read_text(path: Path) -> str:
         raise UserError(f"The data file {path} cannot be read: {error}.") from error
 
 
-def _read(path: Path) -> Iterator[tuple[str, Document]]:
-    """A file's documents. The hash of the text beside each decides its split."""
+def _read(path: Path) -> Iterator[Document]:
     text = read_text(path)
     if ".jsonl" not in path.name:
         for document in filter(None, map(str.strip, BETWEEN.split(text))):
-            yield document, Document("plain", text=document)
+            yield Document("plain", text=document)
         return
     for number, line in enumerate(text.split("\n"), 1):
         if not line.strip():
             continue
         try:
-            found = _document(parsed(line), line)
+            found = _document(parsed(line))
         except ValueError as error:
             raise UserError(f"Line {number} of {path} is not JSON: {error}.") from error
         if found is None:
@@ -114,18 +138,18 @@ def _read(path: Path) -> Iterator[tuple[str, Document]]:
         yield found
 
 
-def _document(row: Any, line: str) -> tuple[str, Document] | None:
-    """A row's document after its key; None if the row has no text."""
+def _document(row: Any) -> Document | None:
+    """A row's document; None if the row has no text."""
     match row:
         case {"messages": [_, *_] as messages} if all(map(is_message, messages)):
-            turns = tuple({"role": m["role"], "content": m["content"]} for m in messages)
-            return line, Document("chat", turns)  # type: ignore[arg-type]
+            turns = (Message(role=m["role"], content=m["content"]) for m in messages)
+            return Document("chat", tuple(turns))
         case {"question": str(question), "answer": str(answer)}:
             parts = (row.get("context"), question)
             asked = "\n\n".join(part.strip() for part in parts if isinstance(part, str) and part)
-            return question, Document("chat", chat(asked, answer.strip()))
+            return Document("chat", chat(asked, answer.strip()))
         case {"text": str(text)} if text.strip():
-            return text, Document("plain", text=text.strip())
+            return Document("plain", text=text.strip())
     return None
 
 
@@ -141,7 +165,7 @@ def fetch(name: str, folder: Path) -> Path:
     rows = (
         {key: row[key] for key in LEARNT if row.get(key)}
         for row in _training_rows(name)
-        if _document(row, "")
+        if _document(row)
     )
     folder.mkdir(parents=True, exist_ok=True)
     part = path.with_suffix(".part")

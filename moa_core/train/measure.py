@@ -1,16 +1,13 @@
-"""Measures of trained targets (right tasks, held-out loss, samples) and drafters (acceptance)."""
+"""The acceptance of drafters, measured on held-out text as they train."""
 
 from __future__ import annotations
 
-import random
 from collections import defaultdict
 from collections.abc import Mapping
-from itertools import chain, islice
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
-import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from moa_core.decoding.decode import Settings, decode
@@ -18,71 +15,18 @@ from moa_core.decoding.trace import Trace
 from moa_core.decoding.tree import TreeSettings
 from moa_core.drafters.base import Drafter
 from moa_core.model.target import Target
-from moa_core.text import prompt_ids, tokenizer_of
+from moa_core.text import tokenizer_of
 from moa_core.train import corpus
-from moa_core.train.bundle import tasks
-from moa_core.train.own_text import PLAIN_START, answers
-from moa_core.train.tokenizer import Encoded, encode_many
+from moa_core.train.encode import encode_many
+from moa_core.train.own_text import PLAIN_START
 
 TREE = TreeSettings(5, 4, 11)  # the same for all methods, to compare the methods alone
-
-
-def task_accuracy(target: Target, per_kind: int = 100) -> dict[str, float]:
-    """Share of held-out tasks answered right, greedy, by kind and over all."""
-    rng = random.Random(0)
-    scores = {}
-    for kind in tasks.KINDS:
-        posed = [tasks.generate(kind, rng, held_out=True) for _ in range(per_kind)]
-        prompts = [prompt_ids(tokenizer_of(target), task.prompt) for task in posed]
-        replies = answers(target, prompts, 120)
-        texts = tokenizer_of(target).batch_decode(replies, skip_special_tokens=True)
-        right = [tasks.check(task, text) for task, text in zip(posed, texts, strict=True)]
-        scores[kind] = sum(right) / per_kind
-    return {**scores, "all": sum(scores.values()) / len(scores)}
-
-
-@torch.inference_mode()
-def reply_loss(target: Target, encoded: Encoded) -> tuple[float, int]:
-    """Total loss in nats over a document's reply tokens, and their count."""
-    ids = torch.tensor([encoded.ids[: target.context]], device=target.device)
-    reply = torch.tensor(encoded.mask[1 : target.context], device=target.device)
-    logits = target.model(input_ids=ids).logits[0, :-1].float()
-    losses = F.cross_entropy(logits, ids[0, 1:], reduction="none")
-    return float(losses[reply].sum()), int(reply.sum())
-
-
-def heldout_loss(target: Target, data: Path, most: int = 100) -> dict[str, float]:
-    """Nats per reply token on held-out documents, by kind; at most `most` of each."""
-    by_kind: dict[str, list[corpus.Document]] = defaultdict(list)
-    for document in _held_out(data):
-        by_kind[document.kind].append(document)
-    losses = {}
-    for kind, documents in sorted(by_kind.items()):
-        encoded = encode_many(islice(documents, most), tokenizer_of(target))
-        found = [reply_loss(target, each) for each in encoded]
-        total, count = sum(nats for nats, _ in found), sum(tokens for _, tokens in found)
-        losses[kind] = round(total / max(1, count), 4)
-    return losses
-
-
-def samples(
-    target: Target, prompts: list[list[int]], sample: bool = False
-) -> list[tuple[str, str]]:
-    """Prompts and the target's replies."""
-    tokenizer = tokenizer_of(target)
-    replies = answers(target, prompts, 160, sample)
-    asked, said = (tokenizer.batch_decode(x, skip_special_tokens=True) for x in (prompts, replies))
-    return list(zip(asked, said, strict=True))
-
-
-def _held_out(data: Path) -> list[corpus.Document]:
-    return corpus.shuffled(corpus.load(data, "heldout"), 0, 0, "heldout")
 
 
 def heldout_prompts(target: Target, data: Path, each: int) -> dict[str, list[list[int]]]:
     """Held-out prompts by kind: chats up to their last reply, openings of texts."""
     found: dict[str, list[list[int]]] = defaultdict(list)
-    for document in _held_out(data):
+    for document in corpus.shuffled(corpus.load(data, "heldout"), 0, 0, "heldout"):
         if len(found.get(document.kind, ())) == each:
             continue
         # Nothing if the template refuses the chat.

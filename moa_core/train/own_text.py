@@ -21,7 +21,7 @@ from moa_core.errors import UserError
 from moa_core.model.target import Target
 from moa_core.text import tokenizer_of
 from moa_core.train import corpus
-from moa_core.train.tokenizer import Encoded, encode_many
+from moa_core.train.encode import Encoded, encode_many
 
 PLAIN_START = 48  # tokens from a random place in a plain text, as a prompt
 LONGEST_PROMPT = 320  # reading a longer one costs more than its reply teaches

@@ -11,11 +11,13 @@ import pytest
 import torch
 from transformers import LlamaConfig, LlamaForCausalLM
 
+from demo.engine import Engine
+from demo.live.recording import record
 from moa_core.drafters.eagle import EagleConfig, EagleDrafter, EagleNet
 from moa_core.drafters.moa import MoAConfig, MoADrafter, MoANet, Sizes
 from moa_core.loading.drafter_files import save_drafter
 from moa_core.model.target import Target
-from moa_core.train.tokenizer import train_tokenizer
+from tests.models import made_tokenizer
 from tests.serving import free_port, page_of
 
 ROOT = Path(__file__).parents[2]
@@ -33,7 +35,7 @@ def bundle(tmp_path_factory):
     know it by heart but are disturbed, so that some drafts are accepted and some rejected."""
     folder = tmp_path_factory.mktemp("models")
     torch.manual_seed(0)
-    tokenizer = train_tokenizer(iter([STORY] * 20), 600)
+    tokenizer = made_tokenizer([STORY] * 20, 600)
     tokenizer.add_tokens(list(HOSTILE))
     text = tokenizer.encode("".join(f"{word} " for word in HOSTILE) + STORY)
     text = list(dict.fromkeys(text))  # each token has one that follows it
@@ -54,6 +56,9 @@ def bundle(tmp_path_factory):
         folder / "eagle2", EagleDrafter(disturbed_eagle(40.0), target), target, {"tree": TREE},
         torch.float32,
     )  # fmt: skip
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("MOA_MODELS", str(folder))
+        record(Engine(), 1)  # the first screen's run
     return folder
 
 
@@ -97,13 +102,12 @@ def disturbed_eagle(noise):
 def running_app(bundle, log, *options):
     """A process of the app: its address.
 
-    bundle  its folder; None: the one that comes with the program
+    bundle   its folder
     options  of its command
     """
     port = free_port()
     env = os.environ | {"HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1"}
-    env |= {"MOA_MODELS": str(bundle)} if bundle else {}
-    env["MOA_CACHE"] = str(log.parent / "cache")
+    env |= {"MOA_MODELS": str(bundle), "MOA_CACHE": str(log.parent / "cache")}
     command = [sys.executable, "app.py", "--port", str(port), *options]
     with page_of(command, port, log, cwd=ROOT, env=env) as url:
         yield url

@@ -2,6 +2,7 @@
 
 import pytest
 
+from demo.common.controls import EXAMPLES
 from tests.browser.driving import HOLDS, RUN, open_tab, wait_for_status
 
 pytestmark = pytest.mark.browser
@@ -52,8 +53,8 @@ def test_the_newest_prompt_is_in_every_tab_and_an_example_needs_no_server(page):
         open_tab(page, name)
         page.wait_for_function(HOLDS, arg=[BOXES[name], mine])
     page.route("**/gradio_api/**", lambda route: None)  # nothing is ever answered
-    page.locator("#sweep-examples").get_by_text("Spanish").click()
+    page.locator("#sweep-examples").get_by_text("List").click()
     for name in tabs:
         open_tab(page, name)
-        page.wait_for_function(HOLDS, arg=[BOXES[name], "Say 742 in Spanish."])
+        page.wait_for_function(HOLDS, arg=[BOXES[name], EXAMPLES["List"]])
     page.unroute_all(behavior="ignoreErrors")

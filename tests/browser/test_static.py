@@ -40,6 +40,14 @@ def visit(browser, folder):
     assert not said, json.dumps(said, indent=1)
 
 
+@pytest.fixture(scope="module", autouse=True)
+def recorded(bundle):
+    """It is of the tiny bundle's runs."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("MOA_MODELS", str(bundle))
+        yield
+
+
 @pytest.fixture(scope="module")
 def page(browser, tmp_path_factory):
     out = tmp_path_factory.mktemp("static") / "page"

@@ -13,7 +13,7 @@ from moa_core.decoding.tree import DraftTree, TreeSettings
 from moa_core.drafters.base import Vanilla
 from moa_core.drafters.known import WITHOUT_WEIGHTS
 from moa_core.loading.catalog import DrafterInfo, Installed
-from moa_core.train.tokenizer import train_tokenizer
+from tests.models import made_tokenizer
 
 PROMPT = "once upon a time"
 TREE = TreeSettings(3, 2, 6)
@@ -35,7 +35,7 @@ class FakeTarget:
 
 @pytest.fixture(scope="module")
 def tokenizer():
-    return train_tokenizer(iter(["once upon a time"]), 300)
+    return made_tokenizer(["once upon a time"], 300)
 
 
 @pytest.fixture

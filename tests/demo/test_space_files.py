@@ -124,7 +124,7 @@ def test_what_is_no_new_folder_is_left_alone(program, tmp_path, capsys):
 def test_the_files_that_are_sent_are_enough_and_nothing_else_is_written(program):
     before = sorted(program.rglob("*"))
     with a_space(program, sys.executable, PYTHONDONTWRITEBYTECODE="1") as (url, log):
-        decodes_losslessly(url, log, "so the small bundled models run here")
+        decodes_losslessly(url, log, "so the small default model runs here")
     assert sorted(program.rglob("*")) == before
     assert not any((program / name).exists() for name in (".git", "pyproject.toml"))
 
@@ -143,7 +143,7 @@ def test_requirements_are_enough_for_an_empty_environment(program):
         times.append(monotonic())
         next(iter(Client(url, verbose=False).submit(PROMPT, "moa-n0", 24, api_name="/decode")))
         times.append(monotonic())
-        decodes_losslessly(url, log, "so the small bundled models run here")
+        decodes_losslessly(url, log, "so the small default model runs here")
         [app] = psutil.Process().children()
         memory = app.memory_info().rss / 1e6
     spent = [later - before for before, later in pairwise(times)]

@@ -1,4 +1,4 @@
-"""Times the bundled drafters in a Chromium of this machine: `python -m tests.device.bench --help`.
+"""Times the default target's drafters in a local Chromium: `python -m tests.device.bench --help`.
 
 The server is a thread of this process. The link's delay is added in the browser.
 """
@@ -36,7 +36,7 @@ def main() -> None:
     given = parser.parse_args()
     torch.set_num_threads(1)
     target = load_target()
-    prompts = suite_ids(load_suite("bundled", given.limit), target)
+    prompts = suite_ids(load_suite("tuning", given.limit), target)
     drafters = cache(lambda name: load_drafter(name, target))
     with serving(Device(lambda: target, drafters)) as page, sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=str(CHROMIUM), args=["--no-sandbox"])

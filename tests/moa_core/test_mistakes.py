@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from moa_core.__main__ import main
-from tests.models import edit_config, tiny_target
+from tests.models import edit_config
 from tests.released import FOLDER
 
 TRAIN = "--data {here}/data --out {out} --updates 1"
@@ -82,15 +82,6 @@ MISTAKES = {  # a command, and for each way to go on: what the sentence must con
         ("--rate nan", "--rate must be a finite number."),
         ("--start {here}/data", "moa-n0 in {here}/data to go on from: --start names the folder"),
     ],
-    f"train target {TRAIN}": [
-        ("--out {here}/data/a.txt/out", "a.txt is a file: name a folder."),
-        ("--width 65536 --layers 1024", "Training such a target takes "),
-        ("--heads 3", "--heads 3 does not suit --width 256: give an even"),
-        ("--start /nowhere", "There is no folder /nowhere."),
-        ("--start {here}/bare", "bare is no Llama with a tokenizer"),
-        ("--new-tokenizer", "--new-tokenizer goes with --start"),
-    ],
-    "train measure": [("--data /nowhere", "/nowhere cannot be read: No such file or directory.")],
     "export --format custom-generate --target {parity}/target --drafter {parity}/moa_n0": [
         ("--to {here}/out --drafter moa-auto", "moa-auto has no files of its own"),
         ("--to {here}/out --drafter /nowhere", "There is no folder"),
@@ -109,7 +100,6 @@ def here(saved_bundle: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "empty").mkdir()
     (folder / "data").mkdir()
     (folder / "data" / "a.txt").write_text("The fox ran home. " * 50)
-    tiny_target().model.save_pretrained(folder / "bare")
     other = shutil.copytree(saved_bundle / "moa-n0", folder / "other")
     shape = json.loads((other / "config.json").read_text())["drafter"]["target"]["shape"]
     edit_config(other, ours={"target": {"shape": shape | {"hidden size": 999}}})

@@ -10,8 +10,7 @@ from moa_core import UserError
 from moa_core.decoding.trace import Drafted, Prefilled, Trace, Verified
 from moa_core.decoding.tree import DraftTree
 from moa_core.text import RecordedText, TokenText, chat_ids, clean, prompt_ids, record_words
-from moa_core.train.tokenizer import BOS, END
-from tests.models import tiny_tokenizer
+from tests.models import BOS, END, tiny_tokenizer
 
 TOKENIZER = tiny_tokenizer()
 SPECIAL = set(TOKENIZER.all_special_ids)

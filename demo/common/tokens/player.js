@@ -246,5 +246,8 @@ function released(event) {
 
 watch("value", paint);
 if (props.recorded && !props.value) replay_recorded();
-else paint();
+else {
+  state("empty");
+  paint();
+}
 show_buttons();

@@ -7,10 +7,9 @@ from demo.compare.bench import charts
 from demo.compare.rows import rows
 from demo.inside.charts import layers_read, text_read
 from demo.live.charts import CHARTS as LIVE
-from demo.network.recorded import recorded_charts
+from demo.network.recorded import recorded_charts, records_html
 from demo.results.charts import CHARTS as RESULTS
 from demo.results.charts import learning_charts
-from moa_core.bench.records import recorded, recordings
 from moa_core.decoding.trace import Drafted, Prefilled, Trace, Verified
 from moa_core.decoding.tree import DraftTree
 from tests.demo.compare.comparisons import usual_comparison
@@ -94,21 +93,25 @@ def test_heat_maps_hold_the_weights_and_name_rows_by_tokens():
     assert [list(one) for one in heat.z] == [[0.6, 0.2], [0.1, 0.7], [0.3, 0.1]]
 
 
-def test_every_recording_that_has_a_chart_is_drawn_with_its_own_numbers():
-    found = recorded()
-    right, liked, times = recorded_charts(found)
-    lines = {line.name: line for line in right.data}
-    for one in found["offline"]["rows"]:
-        if one["kind"] == "tasks" and one["method"] == "moa-n1":
-            at = lines["MoA N=1"].x.index(100 * one["cut"])
-            assert lines["MoA N=1"].y[at] == pytest.approx(100 * one["right"])
-    assert {"the target itself", "API streaming", "EAGLE-2"} <= set(lines)
-    assert all(value <= 0 for line in liked.data for value in line.y)
-    assert all(list(line.x) == list(found["presets"]["links"]) for line in times.data)
-    [one] = [one for one in found["presets"]["rows"]
-             if (one["method"], one["link"]) == ("eagle2", "4g")]  # fmt: skip
-    [line] = [one for one in times.data if one.name == "EAGLE-2"]
-    assert line.y[line.x.index("4g")] == one["ms_per_token"]
+def test_recordings_of_links_and_cuts_are_drawn_with_their_own_numbers():
+    kinds = {"all": 0.5, "fact": 0.9}
+    cuts = [
+        {"method": method, "cut": cut, "kind": kind, "same": same * (1 - cut), "log_prob": -2.0}
+        for method in ("target", "moa-n1") for cut in (0.0, 0.5) for kind, same in kinds.items()
+    ]  # fmt: skip
+    links = [
+        {"method": "eagle2", "link": link, "ms_per_token": ms}
+        for link, ms in (("4g", 20.0), ("local", 1.0))
+    ]
+    own, liked, times = recorded_charts(
+        {"cuts": {"kind": "offline", "rows": cuts},
+         "links": {"kind": "link", "rows": links, "links": {"4g": {}}}}
+    )  # fmt: skip
+    assert [one.name for one in own.data] == ["the target itself", "MoA N=1"]
+    assert list(own.data[1].x) == [0, 50] and list(own.data[1].y) == [50, 25]
+    assert list(liked.data[1].y) == [-2, -2]
+    assert [(list(one.x), list(one.y)) for one in times.data] == [(["4g"], [20])]
+    assert recorded_charts({}) == [] and "Not measured yet" in records_html({})
 
 
 def test_training_time_is_a_line_for_each_method_by_updates_and_by_seconds():
@@ -131,9 +134,6 @@ def test_acceptance_in_percent_and_nothing_where_no_path_reached():
 
 
 @pytest.mark.parametrize("name", RESULTS)
-def test_names_from_elsewhere_are_no_markup_and_every_recording_of_ours_is_drawn(name):
+def test_names_from_elsewhere_are_no_markup(name):
     figure = RESULTS[name](recording(**{"<i>y</i>": figures(2, 9)}))
     assert "<i>" not in figure.to_json().replace("\\u003c", "<").replace("\\u003e", ">")
-    for one in recordings():
-        nothing = name == "acceptance" and "moa-n0" not in one.methods  # its methods draft nothing
-        assert (RESULTS[name](one) is None) == nothing, one.name

@@ -1,51 +1,46 @@
-"""The recorded runs of the first screen and of the static page are what the bundle writes today."""
+"""Runs are recorded with any target's drafters; the page and the static page work without them."""
 
 import pytest
 
+from demo import static
+from demo.compare.race import recorded_race
 from demo.engine import Engine
-from demo.live.follow import requests_for
-from demo.live.recording import COMMAND, FILE, cut_off, recording, request
+from demo.inside.tab import _open
+from demo.live.recording import place, record, recording
+from demo.session import Visit
 from moa_core.decoding.trace import LinkBack, LinkDown, OfflineToken
-
-STALE = f"{FILE.name} is not what the bundle writes: make it anew by `{COMMAND}`"
-NEAR = 0.05  # of τ: at near ties drafts in int8 differ between processors, the text does not
+from tests.models import save_bundle
 
 
-@pytest.fixture(scope="module")
-def traces():
-    """The recorded run and those beside it, made now."""
-    engine, made = Engine(), {}
-    for method, asked in requests_for(engine, request(engine)).items():
-        run = engine.prepare(asked)
-        list(run.events)
-        made[method] = run.trace
-    return made
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.setenv("MOA_MODELS", str(tmp_path))
+    save_bundle(tmp_path, max_position_embeddings=512)
+    return tmp_path
 
 
-@pytest.mark.parametrize("which", ["trace", "rival", "plain"])
-def test_the_recorded_runs_are_the_bundle_s(traces, which):
-    kept = getattr(recording(), which)
-    again = traces.get(kept.about["method"])
-    assert again is not None and kept.about["prompt"] == again.about["prompt"], STALE
-    assert kept.output_ids == again.output_ids, STALE
-    assert again.tau == pytest.approx(kept.tau, rel=NEAR), STALE
-
-
-def test_the_cut_is_the_bundle_s_and_heals():
-    kept, engine = recording(), Engine()
-    third = len(kept.trace.output_ids) // 3
-    again = cut_off(engine, request(engine), third)
-    alone = [[one.token for one in cut.of(OfflineToken)] for cut in (kept.cut, again)]
-    assert len(alone[0]) == len(alone[1]) and kept.cut.output_ids == again.output_ids, STALE
-    assert 0 < len(alone[0]) <= third and len(kept.cut.of(LinkDown)) == 1
-    assert [one.tokens for one in kept.cut.of(LinkBack)] == [len(alone[0])]
+def test_what_is_recorded_is_played_and_its_cut_heals(folder):
+    assert recording() is None and record(Engine(), 1) == place() == folder / "recording.json"
+    kept = recording()
+    methods = [one.about["method"] for one in (kept.trace, kept.rival, kept.plain)]
+    assert methods == ["moa-n0", "eagle2", "vanilla"]
+    assert kept.trace.output_ids == kept.rival.output_ids == kept.plain.output_ids
+    assert kept.known.timed and kept.known.plain["same"]
+    assert kept.known.plain["calls"] == kept.plain.target_calls
+    assert {lane.method for lane in kept.known.lanes} == set(methods)
+    alone = len(kept.cut.of(OfflineToken))
+    assert 0 < alone <= len(kept.trace.output_ids) // 3 and len(kept.cut.of(LinkDown)) == 1
+    assert [one.tokens for one in kept.cut.of(LinkBack)] == [alone]
     assert kept.cut.output_ids == kept.plain.output_ids
+    assert len(recorded_race()["lanes"]) == 3
+    assert static.main([str(folder / "page")]) == 0
+    assert "This is a recording" in (folder / "page" / "index.html").read_text()
 
 
-def test_what_is_recorded_beside_it_is_the_bundle_s_too(traces):
-    known = recording().known
-    assert {lane.method for lane in known.lanes} == set(traces), STALE
-    for lane in known.lanes:
-        assert lane.tau == pytest.approx(traces[lane.method].tau, rel=NEAR), STALE
-    assert known.timed and known.plain["same"], STALE
-    assert known.plain["calls"] == traces["vanilla"].target_calls, STALE
+def test_without_a_recording_the_page_asks_for_a_run(folder, capsys):
+    assert recorded_race() is None
+    status, *unchanged = _open(Engine(), Visit(), None)
+    assert "Press Run in Live first" in str(status) and len(unchanged) == 6
+    assert static.main([str(folder / "page")]) == 2
+    assert "There is no recorded run yet" in capsys.readouterr().err
+    assert not (folder / "page").exists()

@@ -19,7 +19,7 @@ from moa_core.decoding.trace import (
 )
 from moa_core.decoding.tree import DraftTree
 from moa_core.text import RecordedText, TokenText, record_words
-from moa_core.train.tokenizer import train_tokenizer
+from tests.models import made_tokenizer
 
 ROOT = 3  # tokens of the prompt: the first new token stands there
 
@@ -100,7 +100,7 @@ WORDS = ["the", " cat", " sat", " ran", " down", "."]
 
 @pytest.fixture(scope="module")
 def tokenizer():
-    made = train_tokenizer(iter(["the cat sat ran down."] * 3), 400)
+    made = made_tokenizer(["the cat sat ran down."] * 3, 400)
     assert [made.encode(word) for word in WORDS] == [[made.encode(word)[0]] for word in WORDS]
     return made
 

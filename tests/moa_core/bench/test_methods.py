@@ -100,7 +100,7 @@ def test_it_says_what_to_install(target, monkeypatch):
         load_methods(["llama-cpp"], target)
 
 
-def test_it_writes_what_plain_decoding_writes():
+def test_it_writes_what_plain_decoding_writes(bundle):
     pytest.importorskip("xllamacpp", reason="needs xllamacpp")
     pytest.importorskip("gguf", reason="needs gguf")
     target = load_target()

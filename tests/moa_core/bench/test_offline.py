@@ -1,22 +1,21 @@
 """What is written after a link was cut for ever: cut where it was asked, judged as it should be."""
 
 import json
-from typing import Any
 
 import pytest
 
 from moa_core.__main__ import main
 from moa_core.bench import offline
+from moa_core.bench.methods import Record
 from moa_core.bench.offline import Item, Measure, alone, answer, judged, log_probs, rows
-from moa_core.bench.records import read, select
+from moa_core.bench.records import ALL, read, select
 from moa_core.decoding.cuttable import Cuttable
 from moa_core.decoding.decode import Settings, decode
 from moa_core.decoding.trace import LinkDown, Trace
 from moa_core.decoding.tree import TreeSettings
 from moa_core.drafters.base import Drafter
 from moa_core.model.target import Target
-from moa_core.train.bundle import tasks
-from tests.models import drafter_of, plain_greedy, speaking_target, tiny_target
+from tests.models import drafter_of, plain_greedy, tiny_target
 
 PROMPT = [5, 9, 33, 2]
 METHODS = ("moa-n0", "moa-n1", "eagle2", "glide", "independent")
@@ -59,22 +58,6 @@ def test_the_target_s_opinion_is_that_of_its_own_forward(target):
         assert found[at] == pytest.approx(float(logits.log_softmax(-1)[token]), abs=1e-4)
 
 
-def test_a_whole_answer_is_judged_and_not_what_was_written_offline():
-    target = speaking_target()
-    task = tasks.Task("reverse", "Reverse this list: 3, 5, 8", "8, 5, 3")
-    own = target.tokenizer(task.answer)["input_ids"] + list(target.eos_ids)
-    item = Item(0, "reverse", PROMPT, lambda reply: tasks.check(task, reply))
-    known = round(len(own) / 2)
-    whole, half = (judged(target, item, own, known, rest) for rest in (own[known:], []))
-    assert whole["right"] is True and whole["known"] == known
-    assert whole["tokens"] == len(own) - known
-    expected = sum(log_probs(target, PROMPT, own)[known:])
-    assert whole["log_prob"] == pytest.approx(expected, abs=1e-3)
-    assert half["right"] is False and half["tokens"] == 0
-    wrong = target.tokenizer("8, 3, 5")["input_ids"]
-    assert judged(target, item, wrong, 1, wrong[1:])["right"] is False
-
-
 def test_a_run_is_what_its_drafter_wrote_from_the_cut_on(target):
     item = Item(3, "story", PROMPT)
     own = answer(target, item, 20)
@@ -83,37 +66,46 @@ def test_a_run_is_what_its_drafter_wrote_from_the_cut_on(target):
     run = Measure(target, drafters, [item], 20)
     for method, drafter in drafters.items():
         record = run((method, "story", 3, 0.25))
-        assert record["known"] == 5 and record["tokens"] == 15 and record["right"] is None
+        assert record["known"] == 5 and record["tokens"] == 15
         text = [*own[:5], *alone(target, drafter, [*PROMPT, *own[:4]], 16)]
         expected = sum(log_probs(target, PROMPT, text)[5:])
         assert record["log_prob"] == pytest.approx(expected, abs=1e-3)
+        differ = [at for at in range(5, 20) if text[at] != own[at]]
+        assert record["same"] == (differ[0] - 5 if differ else 15)
     held, cut = (run((method, "story", 3, 0.25)) for method in ("target", "stream"))
-    assert held["tokens"] == 15 and cut["tokens"] == 0
+    assert held["tokens"] == held["same"] == 15 and cut["tokens"] == 0
 
 
-def record(method: str, item: int, right: bool | None, tokens=4, log_prob=-2.0) -> dict[str, Any]:
-    kind = "sum" if right is not None else "story"
-    made = {"method": method, "kind": kind, "item": item, "cut": 0.5, "right": right}
-    return {**made, "tokens": tokens, "log_prob": log_prob}
+def test_an_answer_is_the_target_s_own_up_to_the_first_other_token(target):
+    item, own = Item(0, "fact", PROMPT), [7, 1, 60, 4]
+    found = [judged(target, item, own, 2, rest) for rest in ([60, 4], [60, 5, 4], [3, 4], [])]
+    assert [(one["tokens"], one["same"]) for one in found] == [(2, 2), (3, 1), (2, 0), (0, 0)]
+    assert found[0]["log_prob"] == pytest.approx(sum(log_probs(target, PROMPT, own)[2:]), abs=1e-3)
 
 
-def test_figures_of_texts_by_hand():
-    records = [
-        *(record("a", item, right) for item, right in enumerate((True, True, False))),
-        *(record("b", item, right) for item, right in enumerate((True, False, False))),
-        record("a", 0, None),
-        record("a", 1, None, 1, -3.0),
-        record("b", 1, None, 0, 0.0),
-    ]
-    found = rows(records)
-    assert {row["kind"] for row in found} == {"sum", "story", offline.TASKS, offline.TEXTS}
-    [ours] = select(found, method="a", kind=offline.TASKS)
-    assert ours["right"] == pytest.approx(2 / 3)
-    assert ours["items"] == 3 and ours["cut"] == 0.5
-    low, high = ours["right_spread"]
-    assert 0 <= low < ours["right"] < high <= 1
-    [texts] = select(found, method="a", kind="story")
-    assert texts["log_prob"] == pytest.approx(-1.0)  # 5 nats over 5 tokens
+def record(method: str, item: int, same: int, tokens: int = 4, kind: str = "fact") -> Record:
+    made = {"method": method, "kind": kind, "item": item, "cut": 0.5, "tokens": tokens}
+    return {**made, "same": same, "log_prob": -float(tokens)}
+
+
+def test_figures_by_hand():
+    found = rows(
+        [
+            *(record("a", item, same) for item, same in enumerate((4, 1, 1))),
+            record("a", 3, 8, 8, "email"),
+            record("stream", 0, 0, 0),
+        ]
+    )
+    assert {row["kind"] for row in found} == {"fact", "email", ALL}
+    [facts] = select(found, method="a", kind="fact")
+    assert facts["same"] == pytest.approx(6 / 12) and facts["items"] == 3
+    low, high = facts["same_spread"]
+    assert 0 <= low < facts["same"] < high <= 1
+    [whole] = select(found, method="a", kind=ALL)
+    assert whole["same"] == pytest.approx(14 / 20) and whole["tokens"] == 5
+    assert whole["log_prob"] == pytest.approx(-1) and whole["cut"] == 0.5
+    [silent] = select(found, method="stream", kind=ALL)
+    assert silent["same"] is None and silent["log_prob"] is None
 
 
 def test_the_whole_command(bundle, tmp_path, capsys, monkeypatch):

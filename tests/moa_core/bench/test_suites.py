@@ -1,4 +1,4 @@
-"""Suites: what is loaded, what is refused, and that the bundled ones are what they say."""
+"""Suites: what is loaded, what is refused, and that ours are what they say."""
 
 import json
 from collections import Counter
@@ -6,15 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from moa_core.bench.suites import QUESTIONS, load_suite, suite_ids
+from moa_core.bench.suites import QUESTIONS, SUITES, load_suite, suite_ids
+from moa_core.bench.tuning import COUNT, LONGEST, SHARE_ALIKE, chosen
 from moa_core.errors import UserError
 from moa_core.text import chat_ids, prompt_ids
-from moa_core.train.bundle import prompts
-from moa_core.train.corpus import Document
-from moa_core.train.tokenizer import encode
+from moa_core.train.corpus import HELD_OUT_PERCENT, Document, bucket, chat
+from moa_core.train.encode import encode
 from tests.models import speaking_target, tiny_target, tiny_tokenizer
-
-KINDS = ("story", "words", "reading", "sum", "task")
 
 
 def suite(tmp_path: Path, *rows: object) -> str:
@@ -24,22 +22,50 @@ def suite(tmp_path: Path, *rows: object) -> str:
     return str(path)
 
 
-def test_the_bundled_suites_share_no_prompt_and_the_question_sets_load():
-    both = load_suite("bundled") + load_suite("tuning")
-    assert Counter(prompt.kind for prompt in both) == dict.fromkeys(KINDS, 44)
-    assert len({json.dumps(prompt.messages) for prompt in both}) == len(both)
+def test_the_question_sets_load_one_by_one_and_as_kinds_of_one_suite():
     for name in QUESTIONS:
         found = load_suite(name)
         assert len(found) >= 79 and all(len(prompt.messages) == 1 for prompt in found)
         assert len({prompt.kind for prompt in found}) == (8 if name == "mt_bench" else 1)
+    every = load_suite("questions")
+    assert [prompt.number for prompt in every] == list(range(1, len(every) + 1))
+    some = load_suite("questions", 10)
+    assert Counter(prompt.kind for prompt in some) == dict.fromkeys(QUESTIONS, 10)
+    assert {prompt.number for prompt in some} < {prompt.number for prompt in every}
+
+
+def test_prompts_to_tune_on_are_held_out_and_none_is_a_question():
+    found = load_suite("tuning")
+    texts = [prompt.messages[0]["content"] for prompt in found]
+    assert len(set(texts)) == len(texts) == 200 and max(map(len, texts)) <= LONGEST
+    assert all(bucket(text) < HELD_OUT_PERCENT for text in texts)
+    assert not set(texts) & {one.messages[0]["content"] for one in load_suite("questions")}
+    rows = [json.loads(line) for line in SUITES["tuning"].read_text("utf-8").splitlines()]
+    assert not [row for row in rows if any(part in row["source"] for part in SHARE_ALIKE)]
+    credits = (SUITES["tuning"].parent / "README.md").read_text("utf-8")
+    assert all(f"`{row['source'].partition('(')[0]}" in credits for row in rows)
+
+
+def test_the_suite_to_tune_on_is_made_of_what_a_hash_holds_out():
+    rows = [
+        {"kind": kind, "source": source, "prompt": f"Question {at}"}
+        for at in range(20_000)
+        for kind, source in [("ab"[at % 4 == 0], "dolly" if at % 2 else "oasst1")]
+    ]
+    talk = {"kind": "chat", "source": "x", "messages": [{"role": "user", "content": "Question 1"}]}
+    made = chosen(map(json.dumps, [*rows, *rows, talk]))
+    assert len({row["prompt"] for row in made}) == len(made) == COUNT
+    assert all(int(row["prompt"].split()[1]) % 2 == 0 for row in made), "dolly is share-alike"
+    assert 80 < Counter(row["kind"] for row in made)["a"] < 120  # half of them are of each kind
+    assert all(bucket(row["prompt"]) < HELD_OUT_PERCENT for row in made)
 
 
 def test_a_persons_own_file(tmp_path):
-    chat = list(prompts.chat("Hi", "Hello.", "Go on"))
-    rows = ({"kind": "a", "prompt": "One"}, "", {"kind": "b", "messages": chat}, {"prompt": "Two"})
+    talk = list(chat("Hi", "Hello.", "Go on"))
+    rows = ({"kind": "a", "prompt": "One"}, "", {"kind": "b", "messages": talk}, {"prompt": "Two"})
     found = load_suite(suite(tmp_path, *rows))
     assert [(each.number, each.kind) for each in found] == [(1, "a"), (3, "b"), (4, "mine")]
-    assert found[0].messages[0]["content"] == "One" and list(found[1].messages) == chat
+    assert found[0].messages[0]["content"] == "One" and list(found[1].messages) == talk
 
 
 def test_a_limit_is_per_kind(tmp_path):

@@ -1,13 +1,13 @@
 """Decoding with graphs: the target's own text, accepted as often as with torch's drafts."""
 
 import shutil
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 import torch
 
-from moa_core.bench.suites import load_suite, suite_ids
 from moa_core.decoding.decode import Settings, about
 from moa_core.decoding.trace import Trace
 from moa_core.decoding.tree import AUTO, TreeSettings
@@ -54,13 +54,15 @@ def test_the_same_text_and_acceptance_as_torch(method, family, int8):
 
 
 @pytest.fixture(scope="module")
-def bundled() -> Target:
-    return load_target()
+def bundled(saved_bundle: Path) -> Iterator[Target]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("MOA_MODELS", str(saved_bundle))
+        yield load_target()
 
 
-@pytest.mark.parametrize("method", ["moa-n1", "eagle2", "independent"])
-def test_eight_bits_cost_the_bundles_drafters_little_acceptance(bundled, method):
-    prompts = suite_ids(load_suite("tuning"), bundled)
+@pytest.mark.parametrize("method", ["moa-n1", "eagle2"])
+def test_eight_bits_cost_drafters_little_acceptance(bundled, method):
+    prompts = [prompt_ids(bundled.tokenizer, f"What is {number} + 4?") for number in range(20)]
     taus = []
     for precision in ("int8", "float32"):
         bundled.drafts = precision
@@ -73,7 +75,7 @@ def test_eight_bits_cost_the_bundles_drafters_little_acceptance(bundled, method)
     assert taus[0] == pytest.approx(taus[1], rel=MARGIN)
 
 
-@pytest.mark.parametrize("method", ["moa-n0", "moa-n2", "eagle2", "moa-auto"])
+@pytest.mark.parametrize("method", ["moa-n0", "moa-n1", "eagle2", "moa-auto"])
 def test_the_bundles_text_is_the_targets(bundled, method):
     assert type(bundled) is OnnxTarget
     tree = AUTO if method in ("moa-n0", "moa-auto") else TreeSettings(12, 3, 30)
@@ -90,7 +92,7 @@ def test_the_bundles_text_is_the_targets(bundled, method):
 
 def test_runs_at_once_share_sessions_and_nothing_else(bundled):
     drafter, rng = load_drafter("moa-n1", bundled), torch.Generator().manual_seed(0)
-    prompts = [torch.randint(5, 4000, (n,), generator=rng).tolist() for n in (5, 30, 60, 90)]
+    prompts = [torch.randint(5, 270, (n,), generator=rng).tolist() for n in (5, 30, 60, 90)]
 
     def text(ids: list[int]) -> list[int]:
         return decoded(bundled, drafter, TreeSettings(), ids).output_ids

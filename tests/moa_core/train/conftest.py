@@ -8,8 +8,7 @@ import pytest
 
 from moa_core.model.target import Target
 from moa_core.train import loop
-from moa_core.train.bundle.prompts import chat
-from moa_core.train.corpus import END_OF_DOCUMENT
+from moa_core.train.corpus import END_OF_DOCUMENT, chat
 from moa_core.train.drafters import Plan, train_drafters
 from moa_core.train.loop import Machine, Schedule
 from tests.models import tiny_tokenizer

@@ -19,8 +19,8 @@ from moa_core.train.batches import (
     Recipe,
     epoch_rows,
 )
+from moa_core.train.encode import PADDING, Encoded, encode_many
 from moa_core.train.own_text import Writing, answers, load, write
-from moa_core.train.tokenizer import PADDING, Encoded, encode_many
 from tests.models import plain_greedy, speaking_target, tiny_tokenizer
 
 ROWS = 3

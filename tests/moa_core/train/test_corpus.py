@@ -8,15 +8,12 @@ from typing import Any
 
 import datasets
 import pytest
-import torch
 from transformers import PreTrainedTokenizerFast
 
 from moa_core.errors import UserError
-from moa_core.train.bundle import prompts
-from moa_core.train.corpus import END_OF_DOCUMENT, Document, fetch, load, shuffled
-from moa_core.train.target import TargetSizes, give_new_tokens, make_model
-from moa_core.train.tokenizer import END, PADDING, encode, encode_many, pack, train_tokenizer
-from tests.models import CHATML, chatml_tokenizer, ultrachat
+from moa_core.train.corpus import END_OF_DOCUMENT, Document, chat, fetch, load, shuffled
+from moa_core.train.encode import PADDING, encode, encode_many, pack
+from tests.models import CHATML, END, chatml_tokenizer, made_tokenizer, ultrachat
 
 CHAT = [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello."}]
 PAIR = {"question": "What has Tom?", "answer": "A cat."}
@@ -35,7 +32,7 @@ FILES = [
 
 @pytest.fixture(scope="module")
 def tokenizer() -> PreTrainedTokenizerFast:
-    return train_tokenizer(iter(["the cat sat on the mat 1234 1234 1234"] * 20), vocab_size=300)
+    return made_tokenizer(["the cat sat on the mat 1234 1234 1234"] * 20, 300)
 
 
 @pytest.mark.parametrize(("name", "data", "found"), FILES)
@@ -127,7 +124,7 @@ SPOKEN = [
 
 
 def test_ids_and_masks_are_the_templates(tokenizer):
-    talk = prompts.chat("Hello there.", "Hi: how are you?", "Fine.", "Good.")
+    talk = chat("Hello there.", "Hi: how are you?", "Fine.", "Good.")
     for messages in (list(talk), [SPOKEN[0], *talk]):
         ids, mask = encode(Document("chat", tuple(messages)), tokenizer)
         assert ids == tokenizer.apply_chat_template(messages, return_dict=False)
@@ -140,7 +137,7 @@ def test_ids_and_masks_are_the_templates(tokenizer):
         assert tokenizer.decode([i for i, on in zip(ids, mask, strict=True) if on]) == spoken
 
 
-TALK = tuple(prompts.chat("What is 3 + 4?", "It is 7.", "And <|im_end|> then?", "The fox ran."))
+TALK = tuple(chat("What is 3 + 4?", "It is 7.", "And <|im_end|> then?", "The fox ran."))
 
 
 def test_a_foreign_template_marks_what_the_assistant_writes():
@@ -191,39 +188,3 @@ def test_packing_keeps_every_token_in_order(length):
                 kept[number][1].append(on)
     assert [kept[n] for n in range(len(sizes))] == encoded
     assert sum((row.segment == PADDING).sum() for row in rows[:-1]) < 0.03 * sum(sizes)
-
-
-@pytest.mark.parametrize(
-    "text",
-    ["", " ", " two  spaces ", "don't , stop .", "\r\n\n\t x\n", "日本 é é 🙂 “q”", "\x00\x7f ½ ٣"],
-)
-def test_every_text_comes_back_unchanged(tokenizer, text):
-    assert tokenizer.decode(tokenizer(text)["input_ids"]) == text
-
-
-def test_the_template_knows_the_roles(tokenizer):
-    asked = tokenizer.apply_chat_template(SPOKEN[1:2], tokenize=False, add_generation_prompt=True)
-    assert asked == "<|bos|><|user|>Count to 12.<|end|><|assistant|>"
-    whole = tokenizer.apply_chat_template(SPOKEN, tokenize=False)
-    system = asked.replace("<|user|>", "<|system|>Be kind.<|end|><|user|>")
-    assert whole == system + "1 2 3\n<|end|>"
-    with pytest.raises(Exception, match="Unknown role: tool"):
-        tokenizer.apply_chat_template([{"role": "tool", "content": ""}], tokenize=False)
-
-
-def test_a_new_vocabulary_starts_from_the_old_tokens_that_spell_it(tmp_path):
-    old = train_tokenizer(iter(["the cat sat 1234"] * 20), vocab_size=280)
-    new = train_tokenizer(iter(["the dog ran, é"] * 20), vocab_size=290)
-    before = make_model(TargetSizes(2, 32, 4, 2, 48, len(old)), old, 0)
-    after = copy.deepcopy(before)
-    give_new_tokens(after, old, new)
-    rows, found = before.model.embed_tokens.weight, after.model.embed_tokens.weight
-    assert found.shape == (len(new), 32) and after.config.vocab_size == len(new)
-    assert after.lm_head.weight is found and after.config.eos_token_id == new.eos_token_id
-    ours, theirs = old.get_vocab(), new.get_vocab()
-    for token in ("the", "a", END, "<|user|>"):
-        assert torch.equal(found[theirs[token]], rows[ours[token]])
-    spelled = ["Ġ", "d", "o", "g"]
-    assert "Ġdog" in theirs and "Ġdog" not in ours and set(spelled) <= set(ours)
-    mean = torch.stack([rows[ours[piece]] for piece in spelled]).mean(0)
-    torch.testing.assert_close(found[theirs["Ġdog"]], mean)

@@ -11,8 +11,8 @@ from moa_core.train.batches import (
     same_document,
     whole_batch,
 )
+from moa_core.train.encode import PADDING
 from moa_core.train.masks import Masks, on_policy, predictable
-from moa_core.train.tokenizer import PADDING
 
 LENGTH = 90
 SEEDS = range(12)

@@ -1,4 +1,4 @@
-"""What a trained target can do, and how drafters are accepted: the command and its figures."""
+"""How drafters are accepted as they train, and which weights are kept."""
 
 import json
 
@@ -6,14 +6,13 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from moa_core.__main__ import main
 from moa_core.model.target import Target
 from moa_core.text import prompt_ids
 from moa_core.train import measure
-from moa_core.train.bundle import tasks
+from moa_core.train.corpus import chat
 from moa_core.train.drafters import Plan, fresh, train_drafters
 from moa_core.train.loop import Machine, Schedule
-from moa_core.train.measure import Progress, heldout_loss, heldout_prompts, task_accuracy
+from moa_core.train.measure import Progress, heldout_prompts
 from tests.moa_core.train.conftest import logged
 from tests.models import (
     speaking_target,
@@ -25,42 +24,16 @@ def target() -> Target:
     return speaking_target(max_position_embeddings=512)
 
 
-def test_loss_is_of_replies_alone(target, data):
-    """Of a target that is sure of one token: all that counts is how seldom that is right."""
-    chat = next(document for document in measure._held_out(data) if document.kind == "chat")
-    [(ids, mask)] = measure.encode_many([chat], target.tokenizer)
-    with torch.inference_mode():
-        rows = target.model(torch.tensor([ids])).logits[0].log_softmax(-1)
-    reply = [-float(rows[at - 1, ids[at]]) for at in range(1, len(ids)) if mask[at]]
-    assert 0 < len(reply) < len(ids) - 1
-    found = heldout_loss(target, data, most=1)["chat"]
-    assert found == pytest.approx(sum(reply) / len(reply), rel=1e-3)
-
-
-@pytest.mark.parametrize("right", [True, False])
-def test_tasks_are_scored_by_their_own_check(target, right, monkeypatch):
-    monkeypatch.setattr(measure, "answers", lambda target, prompts, longest: prompts)
-    monkeypatch.setattr(tasks, "check", lambda task, text: right and task.prompt in text)
-    scores = task_accuracy(target, per_kind=2)
-    assert scores == dict.fromkeys([*tasks.KINDS, "all"], float(right))
-
-
 def test_held_out_prompts_end_where_a_reply_begins(target, data):
     for number in range(400):
         (data / f"note{number}.txt").write_text(f"Day {number}: the fox ran home. " * 9)
+    talks = [{"messages": chat(f"What is {n} + 4?", f"It is {n + 4}.")} for n in range(80, 110)]
+    (data / "more.jsonl").write_text("\n".join(map(json.dumps, talks)))
     found = heldout_prompts(target, data, 3)
     assert set(found) == {"chat", "plain"} and len(found["plain"]) == 3 >= len(found["chat"])
     begins = target.tokenizer.convert_tokens_to_ids("<|assistant|>")
     assert all(ids[-1] == begins for ids in found["chat"])
     assert all("the fox" in target.tokenizer.decode(ids) for ids in found["plain"])
-
-
-def test_the_command_tells_what_a_target_can_do(bundle, data, capsys):
-    assert main(["train", "measure", "--data", str(data), "--tasks", "1", "--threads", "1"]) == 0
-    report = json.loads(capsys.readouterr().out)
-    assert set(report) == {"tasks_right", "heldout_loss", "samples"}
-    assert report["samples"] and all(prompt for prompt, _ in report["samples"])
-    assert 0 <= report["tasks_right"]["all"] <= 1
 
 
 MEASURED = ("moa-n0", "eagle2", "medusa")

@@ -1,7 +1,6 @@
-"""What training leaves: a target and drafters of every family that load and decode; its figures."""
+"""What training leaves: drafters of every family that load and decode; their figures."""
 
 import json
-import math
 from pathlib import Path
 from statistics import mean
 from types import SimpleNamespace
@@ -15,14 +14,12 @@ from moa_core.decoding.trace import Trace
 from moa_core.decoding.tree import TreeSettings
 from moa_core.drafters.moa import MoADrafter
 from moa_core.loading.drafter_files import save_drafter
-from moa_core.loading.load import load_drafter, load_target
+from moa_core.loading.load import load_drafter
 from moa_core.model.target import Target
 from moa_core.text import prompt_ids
-from moa_core.train.batches import same_document, whole_batch
+from moa_core.train.batches import same_document
 from moa_core.train.drafters import Plan, _Lessons, fresh
-from moa_core.train.loop import Machine, Schedule
 from moa_core.train.losses import Weights
-from moa_core.train.target import TargetSizes, first_named, train_target
 from tests.moa_core.train.conftest import logged, train
 from tests.models import (
     SHAPES,
@@ -49,29 +46,6 @@ def drafted(target: Target, drafter: Any, text: str, count: int, tree: TreeSetti
     trace = traced(target, drafter, prompt, max_new_tokens=count, tree=tree, eos_ids=target.eos_ids)
     assert trace.output_ids == plain_greedy(target, prompt, count)
     return trace
-
-
-def test_a_trained_target_is_a_folder_that_decodes(data, tmp_path):
-    sizes = TargetSizes(layers=2, width=32, heads=4, kv_heads=2, inner=48, vocabulary=280)
-    train_target(
-        data, tmp_path, Schedule(60, {"": 1e-2}, warmup=4), sizes=sizes, rows=4, row_length=48,
-        machine=Machine(workers=1),
-    )  # fmt: skip
-    losses = [line["target"]["loss"] for line in logged(tmp_path)]
-    assert losses[-1] < losses[24] < 0.6 * math.log(280)
-    about = json.loads((tmp_path / "training.json").read_text())
-    assert about["schedule"]["updates"] == about["updates"] == 60 and about["rows"] == 4
-    target = load_target(str(tmp_path))
-    assert target.eos_ids == (target.tokenizer.eos_token_id,)
-    drafted(target, useful("moa-n1", target), "What is 3 + 4?", 12, TREE)
-
-
-def test_what_the_user_named_counts_more_when_a_reply_first_says_it():
-    ids = torch.tensor([[1, 5, 6, 7, 5, 7, 5, 2, 1, 7, 8, 6, 7]])
-    reply = torch.tensor([[0, 0, 0, 1, 1, 1, 1, 1, 0, 0, 0, 1, 1]]).bool()
-    document = torch.tensor([[0] * 8 + [1] * 5])
-    named = first_named(whole_batch(ids, reply, document))[0]
-    assert named.nonzero().flatten().tolist() == [4, 12]
 
 
 @pytest.mark.parametrize("name", FAMILIES)

@@ -1,4 +1,4 @@
-"""The tokenizer of the small models; documents as token ids and as packed rows."""
+"""Documents as token ids and as packed rows."""
 
 from __future__ import annotations
 
@@ -8,71 +8,18 @@ from itertools import islice
 from typing import NamedTuple
 
 import numpy as np
-from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
-from transformers import PreTrainedTokenizerBase, PreTrainedTokenizerFast
+from transformers import PreTrainedTokenizerBase
 
 from moa_core.errors import UserError
-from moa_core.loading.untrusted import ROLES
 from moa_core.text import clean, template_parts
 from moa_core.train.corpus import Document
 
-BOS, END, PAD = "<|bos|>", "<|end|>", "<|pad|>"
-ROLE_TOKENS: dict[str, str] = {role: f"<|{role}|>" for role in ROLES}
 PADDING = -1  # the segment of padding
 _BATCH = 4_096  # documents encoded at a time
 _WAITING = 512  # documents to choose from when a row is filled
 _MAX_PADDING = 0.02  # of a row, before a document is cut to fill it
 Columns = tuple[np.ndarray, ...]  # ids, response mask and segment of rows, each [rows, length]
 _Template = list[tuple[list[int], int | None]]
-
-# As in Llama 3, but every digit is a token of its own.
-_PIECES = (
-    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}"
-    r"| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
-)
-# No line breaks around the contents: they would cost tokens and let contents merge with them.
-CHAT_TEMPLATE = (
-    "{{ bos_token }}"
-    "{% for message in messages %}"
-    "{% if message['role'] not in ['system', 'user', 'assistant'] %}"
-    "{{ raise_exception('Unknown role: ' + message['role']) }}"
-    "{% endif %}"
-    "{{ '<|' + message['role'] + '|>' + message['content'] + eos_token }}"
-    "{% endfor %}"
-    "{% if add_generation_prompt %}{{ '<|assistant|>' }}{% endif %}"
-)
-
-
-def train_tokenizer(texts: Iterator[str], vocab_size: int = 4096) -> PreTrainedTokenizerFast:
-    """Learn a byte-level BPE with single digits from `texts`.
-
-    A plain call reads special tokens in a text as special. `split_special_tokens=True` and
-    `encode_many` keep them as text.
-    """
-    backend = Tokenizer(models.BPE())
-    backend.pre_tokenizer = pre_tokenizers.Sequence(
-        [
-            pre_tokenizers.Split(Regex(_PIECES), behavior="isolated"),
-            pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
-        ]
-    )
-    backend.decoder = decoders.ByteLevel()
-    trainer = trainers.BpeTrainer(
-        vocab_size=vocab_size,
-        special_tokens=[BOS, END, PAD, *ROLE_TOKENS.values()],
-        initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet()),
-        show_progress=False,
-    )
-    backend.train_from_iterator(texts, trainer)
-    return PreTrainedTokenizerFast(
-        tokenizer_object=backend,
-        bos_token=BOS,
-        eos_token=END,
-        pad_token=PAD,
-        additional_special_tokens=list(ROLE_TOKENS.values()),
-        chat_template=CHAT_TEMPLATE,
-        clean_up_tokenization_spaces=False,
-    )
 
 
 class Encoded(NamedTuple):
@@ -92,9 +39,9 @@ def encode_many(
     """The ids and masks of documents, as `apply_chat_template` gives them but in fast batches.
 
     The mask is True on the assistant's tokens, including the end of its turn, and on all of a plain
-    text. As in `text.chat_ids`, contents are encoded apart from the template, so that `<|end|>` in
-    a text stays text. Chats that the template refuses are left out; UserError if it refuses a whole
-    batch.
+    text. As in `text.chat_ids`, contents are encoded apart from the template, so that a special
+    token's name in a text stays text. Chats that the template refuses are left out; UserError if it
+    refuses a whole batch.
     """
     template_of = cache(partial(_template, tokenizer))
     accepted = False
@@ -125,9 +72,8 @@ def encode_many(
 
 
 def _plain(pieces: list[list[int]], tokenizer: PreTrainedTokenizerBase) -> Encoded:
-    start = [tokenizer.bos_token_id] if tokenizer.bos_token == BOS else tokenizer("")["input_ids"]
     line_break = tokenizer("\n", add_special_tokens=False)["input_ids"]
-    ids = [*start, *pieces[0]]
+    ids = [*tokenizer("")["input_ids"], *pieces[0]]  # first what it puts before every text
     for piece in pieces[1:]:
         ids += [*line_break, *piece]
     ids.append(tokenizer.eos_token_id)

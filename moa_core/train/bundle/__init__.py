@@ -1,1 +1,0 @@
-"""The bundled target's own training text: made stories, manners and tasks."""
