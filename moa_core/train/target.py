@@ -16,8 +16,9 @@ from transformers import AutoTokenizer, LlamaConfig, LlamaForCausalLM, PreTraine
 from moa_core.errors import UserError
 from moa_core.loading.catalog import locate
 from moa_core.loading.load import files_of, model_in, tokenizer_in
-from moa_core.loading.memory import config_of, free_bytes, parameters, size
+from moa_core.loading.memory import config_of, parameters, size
 from moa_core.model.target import moved
+from moa_core.runtime import free_bytes
 from moa_core.train import attention, corpus
 from moa_core.train.batches import Batch, Batches, Recipe, same_document
 from moa_core.train.loop import Machine, Run, Schedule
