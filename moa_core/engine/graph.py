@@ -80,7 +80,10 @@ class Graph:
             return name
         tensor = TensorProto(name=name, dims=array.shape, data_type=TYPES[array.dtype.type])
         tensor.data_location = TensorProto.EXTERNAL
-        tensor.external_data.add(key="location", value="memory")  # `session` passes the array
+        # `session` passes the array. Without these, onnxruntime copies it.
+        where = {"location": "memory", "offset": "0", "length": str(array.nbytes)}
+        for key, value in where.items():
+            tensor.external_data.add(key=key, value=value)
         self._constants.append(tensor)
         self.weights[name] = array
         return name
