@@ -15,10 +15,12 @@ from typing import TYPE_CHECKING
 from moa_core.errors import UserError
 
 if TYPE_CHECKING:
+    import torch
+
     from moa_core.model.target import Target
 
 ROOT = Path(__file__).parents[1]
-LARGE = 3e8  # parameters of a model that is large enough to use all threads
+LARGE = 1e8  # parameters of a model that is large enough to use all threads
 MOST = 1024  # most threads
 READ, NODES = 64, 12  # tokens of the prompt; drafts of the tree
 TIMES = 8
@@ -27,6 +29,7 @@ PRIMITIVES = 128  # oneDNN's cached kernels: one per matrix shape and number of 
 # Bytes: larger blocks are freed at once; this much may stay free at the top.
 MAPPED, LEFT = 1 << 20, 4 << 20
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # glibc's names in malloc.h
+CONTAINER = Path("/sys/fs/cgroup")  # Linux: a container's limits
 EVERY = 20.0  # seconds between searches for free pages, each of 3 to 100 ms
 
 
@@ -128,3 +131,24 @@ def _give_back(libc: ctypes.CDLL) -> None:
     while True:
         time.sleep(EVERY)
         libc.malloc_trim(0)
+
+
+def free_bytes(device: torch.device) -> int:
+    """Memory that is free, on a CPU within a container's limit."""
+    import torch
+
+    if device.type == "cuda":
+        return torch.cuda.mem_get_info(device)[0]
+    if device.type == "mps":
+        return torch.mps.recommended_max_memory() - torch.mps.driver_allocated_memory()
+    import psutil  # accelerate brings it
+
+    free: int = psutil.virtual_memory().available
+    try:  # within a container's limit, if there is one
+        limit = int((CONTAINER / "memory.max").read_text())
+        used = int((CONTAINER / "memory.current").read_text())
+        lines = (CONTAINER / "memory.stat").read_text().splitlines()
+        files = int(dict(line.split() for line in lines).get("inactive_file", "0"))
+        return min(free, limit - used + files)  # file pages can be dropped
+    except (OSError, ValueError):  # no such limit, or "max"
+        return free

@@ -18,7 +18,7 @@ from moa_core.drafters.independent import IndependentDrafter
 from moa_core.drafters.moa import LSA_CHUNK, MoADrafter
 from moa_core.engine.graph import ROWS, Graph
 from moa_core.engine.session import Caches, Run, Sessions, one_thread, rows
-from moa_core.engine.target import add_head, add_layers, cached, graph_weights
+from moa_core.engine.target import Head, add_layers, cached, graph_weights, heads
 from moa_core.model.layers import Attention, DecoderLayer, Rope
 from moa_core.model.target import Observation, Target
 
@@ -30,6 +30,7 @@ class Onnx(Drafter):
     """
 
     target: Target
+    _head: Any  # Head, if there is a graph
 
     def __init__(self, drafter: Drafter, target: Target, int8: bool) -> None:
         self.__dict__.update(drafter.__dict__)
@@ -57,12 +58,15 @@ class Onnx(Drafter):
         sizes = [part.head_dim for part in self.net.modules() if isinstance(part, Attention)]
         if theirs is None or any(size % 8 for size in sizes):
             return None
+        if heads(self._model, self.precision == "int8").session() is None:
+            return None
         return self._sessions.get([*self.net.parameters(), *theirs], self._graph)
 
     def open(self, target: Target, capacity: int) -> None:
         super().open(target, capacity)  # type: ignore[safe-super]  # the torch drafter's
         session = self.session()
         self._run = None if session is None else Run(session, self._caches(), self._table)
+        self._head = None if session is None else Head(self._model, self.precision == "int8")
 
     def observe(self, ids: Sequence[int], half: ServerHalf) -> None:
         with one_thread():
@@ -83,6 +87,11 @@ class Onnx(Drafter):
         graph = Graph(self.precision == "int8")
         return graph, graph.rows(self._table)
 
+    def _ended(self, graph: Graph, x: str) -> Graph:
+        """The graph, with the head's input x as its output."""
+        graph.output("states", x, 1, "rows", self._model.config.hidden_size)
+        return graph
+
     def _reserved(self, rope: Rope) -> Rope:
         """The rope, with a table of all positions that a text may have."""
         rope.reserve(self._model.context)
@@ -91,14 +100,14 @@ class Onnx(Drafter):
     def _ask(
         self, run: Run, tokens: Tensor, start: int, past: int, seen: Tensor | None, **more: Tensor
     ) -> list[Tensor]:
-        """Logits [1, rows, V] after tokens, as in `Reader.read`; `more` are inputs and outputs."""
+        """Logits [rows, V] after tokens, as in `Reader.read`; `more` are inputs and outputs."""
         count = len(tokens)
         places = range(start, start + count) if seen is None else [start] * count
         inputs = {**rows(tokens, places, past, seen), **more}
-        widths = {f"new.{name}": one.shape[-1] for name, one in more.items()}
-        widths = {"logits": self._model.head.out_features, **widths}
-        wanted = 1 if seen is None else count
-        return run(inputs, **{name: (1, wanted, width) for name, width in widths.items()})
+        shape = 1, 1 if seen is None else count, self._model.config.hidden_size
+        names = "states", *(f"new.{name}" for name in more)
+        states, *found = run(inputs, dict.fromkeys(names, shape))
+        return [self._head(states[0]), *found]
 
 
 class OnnxReader(Onnx, Reader):
@@ -109,7 +118,7 @@ class OnnxReader(Onnx, Reader):
             return super().read(tokens, start, seen)  # type: ignore[safe-super]
         (logits,) = self._ask(self._run, tokens, start, self.text.length, seen)
         self.text.advance(len(tokens))
-        return logits[0]
+        return logits
 
 
 class OnnxMoA(OnnxReader, MoADrafter):
@@ -144,8 +153,7 @@ class OnnxMoA(OnnxReader, MoADrafter):
         if self.tli:
             at = positions, graph.from_first(ROWS[1], 2)
             x = add_layers(graph, x, self.target, "tail", self.tli, at)
-        add_head(graph, x, self.target)
-        return graph
+        return self._ended(graph, x)
 
     def _memory(self, observation: Observation) -> Tensor:
         if self._memorise is None:
@@ -156,7 +164,7 @@ class OnnxMoA(OnnxReader, MoADrafter):
             count = layers.shape[-2]
             positions = np.arange(start + at, start + at + count)[None]
             shape = 2, sizes.kv_heads, count, sizes.head_dim
-            found += self._memorise({"layers": layers, "positions": positions}, memory=shape)
+            found += self._memorise({"layers": layers, "positions": positions}, {"memory": shape})
         return torch.cat(found, 2)[None]
 
     def _lsa_graph(self) -> Graph:
@@ -176,7 +184,7 @@ class OnnxMoA(OnnxReader, MoADrafter):
             asked = graph.over(asked, lsa, rope, graph.constant([first]), memory)
             if sizes.pool == "mean":
                 asked = graph.op("ReduceMean", asked, graph.constant([1]))
-        x = graph.linear(asked, net.Ekv2E)
+        (x,) = graph.linear(asked, net.Ekv2E)
         x = graph.op("Reshape", x, graph.constant([1, -1, sizes.width]))
         rope = self._reserved(self.ca_rope)
         keys, values, groups = graph.memorise(x, net.cross_attention, rope, positions)
@@ -200,8 +208,7 @@ class OnnxIndependent(OnnxReader, IndependentDrafter):
     def _graph(self) -> Graph:
         graph, x = self._begun()
         x = add_layers(graph, x, self.small, "text", self._last)
-        add_head(graph, graph.from_first(x), self.small)
-        return graph
+        return self._ended(graph, graph.from_first(x))
 
     def read(self, tokens: Tensor, start: int, seen: Tensor | None) -> Tensor:
         return super().read(tokens, start, seen)[:, : self.target.config.vocab_size]
@@ -218,14 +225,14 @@ class OnnxFeatures(Onnx, FeatureDrafter):
         features = graph.input("features", np.float32, 1, "n", width)
         x = graph.from_first(self._layer(graph, x, features, self._reserved(self.rope)))
         graph.output("new.features", x, 1, "rows", width)
-        self._head(graph, x)
-        return graph
+        return self._ended(graph, self._words(graph, x))
 
     @abstractmethod
     def _layer(self, graph: Graph, x: str, features: str, rope: Rope) -> str: ...
 
-    def _head(self, graph: Graph, x: str) -> None:
-        add_head(graph, x, self.target)
+    def _words(self, graph: Graph, x: str) -> str:
+        """The head's input for a feature."""
+        return x
 
     def _step(
         self, tokens: Tensor, features: Tensor, start: int, seen: Tensor | None
@@ -235,12 +242,12 @@ class OnnxFeatures(Onnx, FeatureDrafter):
         past = self.cache.length
         logits, hidden = self._ask(self._run, tokens, start, past, seen, features=features)
         self.cache.advance(len(tokens))
-        return hidden, logits[0]
+        return hidden, logits
 
 
 class OnnxEagle(OnnxFeatures, EagleDrafter):
     def _layer(self, graph: Graph, x: str, features: str, rope: Rope) -> str:
-        x = graph.linear(graph.op("Concat", x, features, axis=-1), self.net.fc)
+        (x,) = graph.linear(graph.op("Concat", x, features, axis=-1), self.net.fc)
         return graph.layer(x, cast(DecoderLayer, self.net.layers[0]), rope, "text")
 
 
@@ -264,10 +271,9 @@ class OnnxEagle3(OnnxFeatures, Eagle3Drafter):
         x = graph.feed(x, layer.mlp, layer.post_attention_layernorm)
         return graph.norm(x, self.net.norm, sizes.eps) if sizes.norm_output else x
 
-    def _head(self, graph: Graph, x: str) -> None:
+    def _words(self, graph: Graph, x: str) -> str:
         sizes = self.net.config
-        x = x if sizes.norm_output else graph.norm(x, self.net.norm, sizes.eps)
-        add_head(graph, x, self.target)
+        return x if sizes.norm_output else graph.norm(x, self.net.norm, sizes.eps)
 
 
 KINDS = (OnnxMoA, OnnxEagle, OnnxEagle3, OnnxIndependent)

@@ -16,8 +16,12 @@ from moa_core.model.layers import Attention, DecoderLayer, RMSNorm, Rope, SwiGLU
 
 MICROSOFT = "com.microsoft"  # onnxruntime's own operators
 BLOCK = 128  # 8-bit weights that share a scale
+SMALL = 1024  # bytes of a constant that is written into the model itself
 TREE = 1 + max(LIMITS["budget"], LIMITS["breadth"] * LIMITS["depth"])  # rows, verified or grown
-TYPES = {np.float32: TensorProto.FLOAT, np.int64: TensorProto.INT64, np.int32: TensorProto.INT32}
+TYPES = {
+    np.float32: TensorProto.FLOAT, np.int64: TensorProto.INT64, np.int32: TensorProto.INT32,
+    np.uint8: TensorProto.UINT8,
+}  # fmt: skip
 END = np.iinfo(np.int64).max
 Rows = tuple[str, str]  # positions [1, n] and the mask [1, 1, n, past + n] that is added to scores
 ROWS = "positions", "bias"
@@ -33,7 +37,8 @@ class Graph:
     def __init__(self, int8: bool = False) -> None:
         self._int8 = int8
         self._nodes: list[onnx.NodeProto] = []
-        self._weights: list[onnx.TensorProto] = []
+        self._constants: list[onnx.TensorProto] = []
+        self.weights: dict[str, NDArray[Any]] = {}  # large constants, which the model only names
         self._inputs: list[onnx.ValueInfoProto] = []
         self._outputs: list[onnx.ValueInfoProto] = []
         self._ropes: dict[int, tuple[str, str]] = {}
@@ -47,7 +52,7 @@ class Graph:
         self._outputs.append(_info(name, np.float32, shape))
 
     def model(self) -> bytes:
-        graph = helper.make_graph(self._nodes, "moa", self._inputs, self._outputs, self._weights)
+        graph = helper.make_graph(self._nodes, "moa", self._inputs, self._outputs, self._constants)
         versions = [helper.make_opsetid("", 20), helper.make_opsetid(MICROSOFT, 1)]
         model = helper.make_model(graph, opset_imports=versions, ir_version=10)
         found: bytes = model.SerializeToString()
@@ -65,26 +70,50 @@ class Graph:
         return names
 
     def constant(self, values: NDArray[Any] | Sequence[int]) -> str:
-        """Weights; a sequence of integers is a shape or an index."""
+        """Weights, by reference if they are large; a sequence of integers is a shape or an
+        index."""
         array = np.asarray(values, None if isinstance(values, np.ndarray) else np.int64)
-        name = f"weights.{len(self._weights)}"
-        self._weights.append(numpy_helper.from_array(np.ascontiguousarray(array), name))
+        array = np.ascontiguousarray(array)
+        name = f"weights.{len(self._constants)}"
+        if array.nbytes < SMALL:
+            self._constants.append(numpy_helper.from_array(array, name))
+            return name
+        tensor = TensorProto(name=name, dims=array.shape, data_type=TYPES[array.dtype.type])
+        tensor.data_location = TensorProto.EXTERNAL
+        # `session` passes the array. Without these, onnxruntime copies it.
+        where = {"location": "memory", "offset": "0", "length": str(array.nbytes)}
+        for key, value in where.items():
+            tensor.external_data.add(key=key, value=value)
+        self._constants.append(tensor)
+        self.weights[name] = array
         return name
 
-    def linear(self, x: str, *linears: nn.Linear) -> str:
-        """[.., in] -> [.., out]: the outputs of all layers, side by side."""
+    def linear(self, x: str, *linears: nn.Linear) -> list[str]:
+        """[.., in] -> [.., out] of each layer."""
+        if not self._int8:
+            return [self._product(x, linear) for linear in linears]
         matrix = np.concatenate([_numpy(linear.weight) for linear in linears])  # [out, in]
         biases = [_numpy(linear.bias) for linear in linears if linear.bias is not None]
         bias = self.constant(np.concatenate(biases)) if biases else ""
-        if self._int8:
-            whole, scales = eight_bits(matrix)
-            return self.op(
-                "MatMulNBits", x, self.constant(whole), self.constant(scales), "", "", bias,
-                domain=MICROSOFT, N=len(matrix), K=matrix.shape[1], bits=8, block_size=BLOCK,
-                accuracy_level=4,  # inputs are rounded to 8 bits, too
-            )  # fmt: skip
-        product = self.op("MatMul", x, self.constant(matrix.T))
-        return self.op("Add", product, bias) if bias else product
+        whole, scales = eight_bits(matrix)
+        both = self.op(
+            "MatMulNBits", x, self.constant(whole), self.constant(scales), "", "", bias,
+            domain=MICROSOFT, N=len(matrix), K=matrix.shape[1], bits=8, block_size=BLOCK,
+            accuracy_level=4,  # inputs are rounded to 8 bits, too
+        )  # fmt: skip
+        return self.parts(both, [linear.out_features for linear in linears])
+
+    def _product(self, x: str, linear: nn.Linear) -> str:
+        """With the weights as torch holds them, [out, in]: they are not copied."""
+        weight = self.constant(_numpy(linear.weight))
+        y = self.op("FusedMatMul", x, weight, domain=MICROSOFT, transB=1)
+        return y if linear.bias is None else self.op("Add", y, self.constant(_numpy(linear.bias)))
+
+    def parts(self, x: str, widths: Sequence[int]) -> list[str]:
+        """x [.., sum of widths], cut into parts of these widths."""
+        if len(widths) == 1:
+            return [x]
+        return self.ops(len(widths), "Split", x, self.constant(widths), axis=-1)
 
     def norm(self, x: str, norm: Any, eps: float) -> str:
         weight = self.constant(_numpy(norm.weight))
@@ -127,11 +156,8 @@ class Graph:
     ) -> str:
         """Attention through a cache, which the operator extends in place; see `Run`."""
         size, heads, groups = attention.head_dim, attention.heads, attention.kv_heads
-        three = self.linear(x, attention.q_proj, attention.k_proj, attention.v_proj)
-        parts, turns = [three, "", ""], size % 16 == 0  # head sizes that the operator can rotate
-        if attention.head_norms or not turns:
-            ends = self.constant([heads * size, groups * size, groups * size])
-            parts = self.ops(3, "Split", three, ends, axis=-1)
+        parts = self.linear(x, attention.q_proj, attention.k_proj, attention.v_proj)
+        turns = size % 16 == 0  # head sizes that the operator can rotate
         if attention.head_norms:
             for place, norm in enumerate((attention.q_norm, attention.k_norm)):
                 parts[place] = self._head_norm(parts[place], norm, size)
@@ -149,23 +175,22 @@ class Graph:
         for place, name in enumerate(kept, 1):
             self._nodes[-1].output[place] = f"new.{name}"
             self._outputs.append(_info(f"new.{name}", np.float32, shape))
-        return self.linear(found[0], attention.o_proj)
+        return self.linear(found[0], attention.o_proj)[0]
 
     def over(self, x: str, layer: DecoderLayer, rope: Rope, positions: str, memory: Memory) -> str:
         """A decoder layer with attention to a memory: x [B, n, E] -> the same."""
         attention, (keys, values, groups) = layer.self_attn, memory
         size, heads = attention.head_dim, attention.heads
-        queries = self.linear(self.normed(x, layer), attention.q_proj)
+        (queries,) = self.linear(self.normed(x, layer), attention.q_proj)
         queries = self.rotate(queries, rope, positions, heads)
         mixed = self._mix(queries, keys, values, (groups, heads // groups, size))
-        x = self.op("Add", x, self.linear(mixed, attention.o_proj))
+        x = self.op("Add", x, *self.linear(mixed, attention.o_proj))
         return self.feed(x, layer.mlp, layer.post_attention_layernorm)
 
     def memorise(self, x: str, layer: DecoderLayer, rope: Rope, positions: str) -> Memory:
         """K (rotated) and V of x [B, m, E]."""
         attention, groups = layer.self_attn, layer.self_attn.kv_heads
-        both = self.linear(self.normed(x, layer), attention.k_proj, attention.v_proj)
-        keys, values = self.ops(2, "Split", both, axis=-1, num_outputs=2)
+        keys, values = self.linear(self.normed(x, layer), attention.k_proj, attention.v_proj)
         keys = self.rotate(keys, rope, positions, groups)
         shape = self.constant([0, 0, groups, attention.head_dim])
         keys, values = (
@@ -202,10 +227,9 @@ class Graph:
 
     def feed(self, x: str, mlp: SwiGLU, norm: Any) -> str:
         """The feed-forward block, its norm and the sum: [.., E] -> the same."""
-        both = self.linear(self.norm(x, norm, norm.eps), mlp.gate_proj, mlp.up_proj)
-        gate, up = self.ops(2, "Split", both, axis=-1, num_outputs=2)
+        gate, up = self.linear(self.norm(x, norm, norm.eps), mlp.gate_proj, mlp.up_proj)
         silu = self.op("QuickGelu", gate, domain=MICROSOFT, alpha=1.0)
-        return self.op("Add", x, self.linear(self.op("Mul", silu, up), mlp.down_proj))
+        return self.op("Add", x, *self.linear(self.op("Mul", silu, up), mlp.down_proj))
 
     def _head_norm(self, x: str, norm: Any, size: int) -> str:
         """Qwen3's, over each head."""

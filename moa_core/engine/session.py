@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from threading import Lock
@@ -15,8 +16,9 @@ from torch import Tensor
 
 from moa_core.engine.graph import Graph
 from moa_core.model.cache import KVCache
+from moa_core.runtime import free_bytes
 
-LARGEST = 1 << 26  # weights of a model; in larger ones, products take nearly all the time
+log = logging.getLogger(__name__)
 Caches = dict[str, tuple[KVCache, int]]  # names in a graph; a cache and the place of its layer
 
 
@@ -34,17 +36,30 @@ class Sessions:
     def __reduce__(self) -> tuple[type[Sessions], tuple[()]]:
         return Sessions, ()
 
-    def get(self, weights: Sequence[Tensor], build: Callable[[], Graph]) -> Any:
-        """The session for torch's number of threads. None unless all weights are float32 on a CPU
-        and few enough."""
-        plain = all(one.device.type == "cpu" and one.dtype == torch.float32 for one in weights)
-        if not plain or sum(one.numel() for one in weights) > LARGEST:
+    def get(self, weights: Sequence[Tensor], build: Callable[[], Graph], *more: Any) -> Any:
+        """The session for torch's number of threads and `more` that the graph depends on. None
+        unless all weights are float32 on a CPU, and memory holds a second, packed copy."""
+        if any(one.device.type != "cpu" or one.dtype != torch.float32 for one in weights):
             return None
         versions = [(one.data_ptr(), one.is_inference() or one._version) for one in weights]
         with self._lock:
-            if (key := (torch.get_num_threads(), versions)) != self._key:
+            if (key := (torch.get_num_threads(), versions, *more)) != self._key:
+                self._key, self._session = None, None  # frees the old copy first
+                if not has_room(weights):
+                    return None
                 self._session, self._key = _session(build(), key[0]), key
             return self._session
+
+
+def has_room(weights: Sequence[Tensor]) -> bool:
+    """Whether memory holds what onnxruntime packs of these weights. If not, the log says so."""
+    needed, free = 4 * sum(one.numel() for one in weights), free_bytes(torch.device("cpu"))
+    if needed > free:
+        log.warning(
+            "Torch runs this model, because onnxruntime would need %.1f GB and %.1f GB are free.",
+            needed / 1e9, free / 1e9,
+        )  # fmt: skip
+    return bool(needed <= free)
 
 
 class Run:
@@ -71,7 +86,7 @@ class Run:
             self._binding.bind_cpu_input("table", self._table)
 
     def __call__(
-        self, inputs: Mapping[str, Tensor | NDArray[Any]], **shapes: tuple[int, ...]
+        self, inputs: Mapping[str, Tensor | NDArray[Any]], shapes: Mapping[str, tuple[int, ...]]
     ) -> list[Tensor]:
         """Run the graph; return the outputs with these names and shapes."""
         lengths = {name: np.array([cache.length]) for name, cache in self._lengths.items()}
@@ -129,4 +144,17 @@ def _session(graph: Graph, threads: int) -> Any:
     # for torch and for other runs.
     options.add_session_config_entry("session.intra_op.allow_spinning", "1")
     options.add_session_config_entry("session.force_spinning_stop", "1")
-    return onnxruntime.InferenceSession(graph.model(), options, providers=["CPUExecutionProvider"])
+    # The first call lets the graph be read without a file, the second keeps weights uncopied.
+    values = {name: _by_reference(array) for name, array in graph.weights.items()}
+    options.add_external_initializers(list(values), list(values.values()))
+    for name, value in values.items():
+        options.add_initializer(name, value)
+    made: Any = onnxruntime.InferenceSession(
+        graph.model(), options, providers=["CPUExecutionProvider"]
+    )
+    made.weights = values  # kept alive: onnxruntime gets only addresses
+    return made
+
+
+def _by_reference(array: NDArray[Any]) -> Any:
+    return onnxruntime.OrtValue.ortvalue_from_numpy(array)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+import weakref
 from collections.abc import Sequence
+from threading import Lock
 from typing import Any, cast
+from weakref import WeakKeyDictionary
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -32,8 +35,10 @@ class OnnxTarget(Target):
 
     def __init__(self, target: Target) -> None:
         self.__dict__.update(target.__dict__)
-        self._sessions: defaultdict[tuple[int, ...], Sessions] = defaultdict(Sessions)  # by taps
+        self._sessions = Sessions()
+        self._tapped: set[int] = set()  # layers that any drafter has tapped so far
         self._run: Run | None = None
+        self._head: Head | None = None
         self._bound: KVCache | None = None  # the cache that the run uses
 
     def fork(self) -> OnnxTarget:
@@ -44,7 +49,10 @@ class OnnxTarget(Target):
     def session(self) -> Any:
         """The session; None if torch must run this target."""
         weights = graph_weights(self, len(self.layers))
-        return None if weights is None else self._sessions[self.taps].get(weights, self._graph)
+        if weights is None or heads(self).session() is None:
+            return None
+        self._tapped.update(self.taps)
+        return self._sessions.get(weights, self._graph, len(self._tapped))
 
     def verifier(self, drafter: Drafter) -> Verifier:
         return OnnxVerifier(self, drafter)
@@ -58,10 +66,9 @@ class OnnxTarget(Target):
         x = graph.rows(self.embed.weight)
         tapped: dict[int, str] = {}
         last = add_layers(graph, x, self, "text", len(self.layers), tapped=tapped)
-        states = [*(tapped[layer] for layer in self.taps), last]
-        hidden = graph.op("Concat", *states, axis=-1) if self.taps else last
-        graph.output("hidden", hidden, 1, "n", len(states) * width)
-        add_head(graph, graph.from_first(last), self)
+        for layer in self._tapped:
+            graph.output(f"tap.{layer}", tapped[layer], 1, "n", width)
+        graph.output("hidden", last, 1, "n", width)
         return graph
 
     def _forward(
@@ -72,17 +79,71 @@ class OnnxTarget(Target):
             session, self._bound = self.session(), cache
             caches = cached(cache, "text", len(self.layers))
             self._run = None if session is None else Run(session, caches, self.embed.weight)
-        if self._run is None or cache is None:
+            self._head = None if session is None else Head(self)
+        if self._run is None or self._head is None or cache is None:
             return super()._forward(ids, positions, seen)
-        hidden, logits, step = [], torch.empty(0), CHUNK if seen is None else len(ids)
+        count, width = len(ids), self.config.hidden_size
+        if seen is not None and count == 1:  # onnxruntime rounds one row in another way than two
+            ids, positions = [*ids, *ids], [*positions, *positions]
+            seen = torch.eye(2, dtype=torch.bool)
+        names = [*(f"tap.{layer}" for layer in self.taps), "hidden"]
+        hidden, step = [], CHUNK if seen is None else len(ids)
         for start in range(0, len(ids), step):
             part = slice(start, start + step)
             inputs = rows(ids[part], positions[part], cache.length + start, seen)
-            shape = 1, 1 if seen is None else len(ids), self.head.out_features
-            states = 1, len(ids[part]), (len(self.taps) + 1) * self.config.hidden_size
-            found, logits = self._run(inputs, hidden=states, logits=shape)
-            hidden.append(found[0])
-        return torch.cat(hidden), logits[0]
+            shape = 1, len(ids[part]), width
+            hidden.append(self._run(inputs, dict.fromkeys(names, shape)))
+        states = [torch.cat(parts, 1)[0] for parts in zip(*hidden, strict=True)]
+        logits = self._head(states[-1][-1:] if seen is None else states[-1])
+        return torch.cat([one[:count] for one in states], -1), logits[:count]
+
+
+class Heads:
+    """A model's head as a graph: one for the target and all its drafters.
+
+    Called apart from the layers' graphs, because each session packs its weights anew.
+    """
+
+    def __init__(self, head: nn.Linear, int8: bool) -> None:
+        self._int8, self._sessions = int8, Sessions()
+        self._head = weakref.ref(head)  # it is the key of what holds this
+
+    def session(self) -> Any:
+        return self._sessions.get([*self._linear.parameters()], self._graph)
+
+    @property
+    def _linear(self) -> nn.Linear:
+        return cast(nn.Linear, self._head())
+
+    def _graph(self) -> Graph:
+        graph, head = Graph(self._int8), self._linear
+        x = graph.input("states", np.float32, "n", head.in_features)
+        graph.output("logits", *graph.linear(x, head), "n", head.out_features)
+        return graph
+
+
+HEADS: WeakKeyDictionary[nn.Module, dict[bool, Heads]] = WeakKeyDictionary()
+LOCK = Lock()
+
+
+def heads(target: Target, int8: bool = False) -> Heads:
+    """The head of this target and of its copies with the same weights, in this precision."""
+    linear = cast(nn.Linear, target.model.get_output_embeddings())
+    with LOCK:
+        found = HEADS.setdefault(linear, {})
+        return found.setdefault(int8, Heads(linear, int8))
+
+
+class Head:
+    """The head in one run."""
+
+    def __init__(self, target: Target, int8: bool = False) -> None:
+        self._run = Run(heads(target, int8).session(), {})
+        self._words = target.head.out_features
+
+    def __call__(self, states: Tensor) -> Tensor:
+        """[n, E] -> logits [n, V]"""
+        return self._run({"states": states}, {"logits": (len(states), self._words)})[0]
 
 
 def accelerate(target: Target) -> Target:
@@ -92,13 +153,13 @@ def accelerate(target: Target) -> Target:
 
 
 def graph_weights(target: Target, last: int) -> list[Tensor] | None:
-    """The weights of a target's head and last layers; None if a graph cannot hold them."""
+    """The weights of a target's last layers; None if a graph cannot hold them."""
     table: Any = target.model.get_input_embeddings()
     head: Any = target.model.get_output_embeddings()
     plain = type(table) is nn.Embedding and type(head) is nn.Linear
     if not plain or getattr(target.model, "is_quantized", False):
         return None
-    parts: list[nn.Module] = [head]
+    parts: list[nn.Module] = []
     if last:
         if target.own is None or target.head_dim % 8:  # required by onnxruntime's attention
             return None
@@ -121,12 +182,6 @@ def add_layers(
             tapped[place] = x
         x = graph.layer(x, layer, rope, f"{cache}.{place}", at)
     return graph.norm(x, target.decoder.norm, target.config.rms_norm_eps)
-
-
-def add_head(graph: Graph, x: str, target: Target) -> None:
-    """Add the output `logits` [1, rows, V] for x [1, rows, E]."""
-    head = cast(nn.Linear, target.model.get_output_embeddings())
-    graph.output("logits", graph.linear(x, head), 1, "rows", head.out_features)
 
 
 def cached(cache: KVCache, name: str, layers: int) -> Caches:

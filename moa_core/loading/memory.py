@@ -16,10 +16,10 @@ from moa_core.drafters.moa import LSA_CHUNK
 from moa_core.errors import UserError, saying
 from moa_core.loading.untrusted import PICKLE, Whole, pickles_allowed, read_config, value
 from moa_core.model.target import head_size, kv_heads
+from moa_core.runtime import free_bytes
 
 COUNTED_CONTEXT = 8192  # most tokens counted for a target with a longer context
 NF4_BLOCK = 64  # numbers that share a scale of four bytes
-CONTAINER = Path("/sys/fs/cgroup")  # Linux: a container's limits
 ADVICE = (
     "Try --dtype bfloat16, --load-in-8bit or --load-in-4bit (python -m moa_core memory lists their "
     "needs), or a smaller target."
@@ -200,21 +200,3 @@ def check_room(
         f"{name} does not fit: it needs {need}, and {where} has {size(free)} free, "
         f"{size(need.total - free)} too little. {ADVICE}"
     )
-
-
-def free_bytes(device: torch.device) -> int:
-    if device.type == "cuda":
-        return torch.cuda.mem_get_info(device)[0]
-    if device.type == "mps":
-        return torch.mps.recommended_max_memory() - torch.mps.driver_allocated_memory()
-    import psutil  # accelerate brings it
-
-    free: int = psutil.virtual_memory().available
-    try:  # within a container's limit, if there is one
-        limit = int((CONTAINER / "memory.max").read_text())
-        used = int((CONTAINER / "memory.current").read_text())
-        lines = (CONTAINER / "memory.stat").read_text().splitlines()
-        files = int(dict(line.split() for line in lines).get("inactive_file", "0"))
-        return min(free, limit - used + files)  # file pages can be dropped
-    except (OSError, ValueError):  # no such limit, or "max"
-        return free

@@ -131,6 +131,6 @@ def test_drafts_have_the_precision_that_was_asked_for(folders, target, drafter, 
 
 def test_int8_that_cannot_be_is_refused(bundle, monkeypatch):
     target = load_target(drafts="int8")
-    monkeypatch.setattr("moa_core.engine.session.LARGEST", 1000)
+    monkeypatch.setattr("moa_core.engine.session.free_bytes", lambda _: 1000)
     with pytest.raises(UserError, match="moa-n1 cannot draft in int8"):
         load_drafter("moa-n1", target)

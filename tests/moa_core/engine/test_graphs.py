@@ -66,11 +66,11 @@ def test_the_target_reads_and_verifies_as_torch_does(shape, monkeypatch):
     said = []
     for run in (slow.fork(), quick.fork()):
         logits, seen = run.prefill(PROMPT, 64)
-        parts = [logits, seen.hidden, seen.keys_values()]
+        parts = [logits, seen.hidden, seen.keys_values().clone()]
         for path in ((2, 6), (1, 3, 5, 7), ()):  # the last two behind a cache that was closed up
             parts.append(run.verify(BUSH))
             seen = run.keep(path)
-            parts += [seen.hidden, seen.keys_values()]
+            parts += [seen.hidden, seen.keys_values().clone()]
         run.rewind(len(PROMPT) + 2)
         said.append([*parts, run.verify(DraftTree.only_root(5))])
     for one, other in zip(*said, strict=True):
@@ -155,7 +155,7 @@ def test_what_has_no_graph_stays_torchs(monkeypatch):
         other = copy.deepcopy(plain)
         other.model.to(change)
         assert accelerate(other) is other
-    monkeypatch.setattr("moa_core.engine.session.LARGEST", 1000)
+    monkeypatch.setattr("moa_core.engine.session.free_bytes", lambda _: 1000)
     assert accelerate(plain) is plain and accelerate_drafter(drafter, plain, True) is drafter
 
 

@@ -10,6 +10,7 @@ import torch
 from torch.profiler import ProfilerActivity, profile
 from transformers import AutoConfig
 
+from moa_core import runtime
 from moa_core.__main__ import main
 from moa_core.errors import UserError
 from moa_core.loading import memory
@@ -19,7 +20,6 @@ from moa_core.loading.memory import (
     Drafting,
     check_room,
     estimate,
-    free_bytes,
     of_shapes,
     parameters,
     stored,
@@ -27,6 +27,7 @@ from moa_core.loading.memory import (
 from moa_core.loading.presets import LLAMA3, LLAMA3_EAGLE, LLAMA3_MOA, PRESETS
 from moa_core.loading.untrusted import PICKLES
 from moa_core.model.target import Target
+from moa_core.runtime import free_bytes
 from tests.models import save_target, tiny_target
 from tests.published import published_nets, save_published
 
@@ -150,7 +151,7 @@ def test_no_weights_are_read_for_a_refusal(tmp_path, monkeypatch, capsys):
 def test_free_memory_is_within_a_containers_limit(tmp_path, monkeypatch):
     machine = SimpleNamespace(available=10_000)
     monkeypatch.setattr("psutil.virtual_memory", lambda: machine)
-    monkeypatch.setattr(memory, "CONTAINER", tmp_path)
+    monkeypatch.setattr(runtime, "CONTAINER", tmp_path)
     assert free_bytes(CPU) == 10_000
     for name, text in {
         "memory.max": "900", "memory.current": "800", "memory.stat": "anon 1\ninactive_file 50\n",

@@ -8,7 +8,7 @@ import torch
 from moa_core.decoding.tree import TreeSettings
 from moa_core.decoding.verify import Sampling
 from moa_core.loading.load import load_target, pick_dtype
-from moa_core.loading.memory import free_bytes
+from moa_core.runtime import free_bytes
 from tests.moa_core.model.test_quantised import PROMPTS, check_texts, written
 from tests.models import save_pair
 
