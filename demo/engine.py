@@ -41,8 +41,7 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 MOST_NEW_TOKENS = 512
-# The page's fixed tree: six rows with the root, which onnxruntime multiplies at once.
-FIXED_TREE = TreeSettings(5, 2, 5)
+FIXED_TREE = TreeSettings()  # the page's
 PATIENCE = 30.0  # seconds to wait for a lost link when the drafter has no more to write
 
 

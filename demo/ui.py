@@ -61,7 +61,8 @@ SCRIPTS = (
 ICON, PREVIEW = (ASSETS / "pictures" / name for name in ("icon.svg", "live.png"))
 LOOK_EVERY = 1.0  # seconds between updates of a download's progress
 MOST_SESSIONS = 256  # sessions kept; gradio keeps 10,000, of at least 0.56 MB each
-LINKS = Limits(sessions=24, context=2048)  # for drafters in visitors' browsers
+# For drafters in visitors' browsers: K and V of a session take up to 50 MB.
+LINKS = Limits(sessions=8, context=1024)
 
 
 def build_demo(engine: Engine, note: str = "") -> gr.Blocks:

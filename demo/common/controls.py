@@ -32,8 +32,8 @@ TREE_NOTE = (
 SHAPE = ("depth", "breadth", "budget")
 ONE = script("common/static/prompt.js")
 EXAMPLES = {  # what visitors type; at the end, where guesses fail
-    "A fact": "What is the capital of France?",
     "Explain": "Explain photosynthesis in three sentences.",
+    "A fact": "What is the capital of France?",
     "Story": "Write a short story about a lighthouse keeper and a lost whale.",
     "Email": "Write a short email to my landlord: the heating has not worked since Monday.",
     "Python": "Write a Python function that returns the largest number in a list.",

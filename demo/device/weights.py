@@ -26,7 +26,7 @@ from moa_core.model.layers import DecoderLayer, Rope, as_ours
 from moa_core.model.target import Target
 
 FORMAT = 2
-MOST = 64_000_000  # numbers; the download has about as many bytes
+MOST = 20_000_000  # numbers; the download has about as many bytes
 BYTES = {char: byte for byte, char in bytes_to_unicode().items()}
 Arrays = dict[str, NDArray[Any]]
 

@@ -103,8 +103,8 @@ def _drafter(engine: Engine) -> tuple[dict[str, Any], gr.HTML]:
 
 def _connection(engine: Engine) -> dict[str, Any]:
     note = (
-        "Off: the drafter continues alone (MoA and EAGLE-2 in your browser). On again: the target "
-        "corrects its text. Off before Run: the link is lost after 12 tokens."
+        "Off: the drafter continues alone, on the server (a small one in your browser). On again: "
+        "the target corrects its text. Off before Run: the link is lost after 12 tokens."
     )
     if engine.borrows:
         note = "It cannot be cut here: GPUs are lent for one run at a time."
