@@ -25,17 +25,19 @@ from gradio_client.exceptions import AppError
 from demo import static
 from demo.space import folder as space_folder
 from demo.space.folder import FLAVORS, PREVIEW, write
+from tests.models import save_bundle
 from tests.serving import free_port, page_of
 
 ROOT = Path(__file__).parents[2]
-PROMPT = "Say 742 in Spanish."
+PROMPT = "What is 3 + 4?"
 KEPT = ("PATH", "LANG", "OMP_NUM_THREADS", "PYENV_VERSION", "PYENV_ROOT")  # of our environment
 
 
 @pytest.fixture
 def program(tmp_path):
-    """The files, and a folder beside them for what is temporary."""
+    """The files; beside them tiny models, and a folder for what is temporary."""
     (tmp_path / "tmp").mkdir()
+    save_bundle(tmp_path / "models")
     write(tmp_path / "app", "cpu")
     return tmp_path / "app"
 
@@ -49,7 +51,7 @@ def a_space(program, python, **more):
         "SPACE_ID": "someone/moa", "SPACE_HOST": "someone-moa.hf.space", "SYSTEM": "spaces",
         "GRADIO_SERVER_NAME": "0.0.0.0", "GRADIO_SERVER_PORT": str(port),
         "GRADIO_SSR_MODE": "True", "HOME": str(program), "TMPDIR": str(own),
-        "CUDA_VISIBLE_DEVICES": "", **more,
+        "CUDA_VISIBLE_DEVICES": "", "MOA_MODELS": str(program.parent / "models"), **more,
     }  # fmt: skip
     log = own / "log.txt"
     with page_of([python, "app.py"], port, log, cwd=program, env=env) as url:
