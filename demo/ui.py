@@ -121,7 +121,7 @@ def launch_options(engine: Engine) -> dict[str, Any]:
     """The page's options for gradio's `launch`, except its address."""
     host = os.environ.get("SPACE_HOST")
     meta = {"og:title": TITLE, "og:description": ABOUT}
-    if host:  # previews need a full address
+    if host and PREVIEW.exists():  # previews need a full address
         gr.set_static_paths([PREVIEW])
         meta["og:image"] = f"https://{host}/gradio_api/file={PREVIEW}"
     head = [f'<meta name="description" content="{ABOUT}">']

@@ -14,6 +14,7 @@ from moa_core.arguments import check_new, path
 from moa_core.errors import UserError, ended
 from moa_core.loading.catalog import HUB_ID
 
+PREVIEW = "assets/pictures/live.png"
 ROOT = Path(__file__).parents[2]
 SENT = (
     "README.md", "LICENSE", "CITATION.cff", "CHANGELOG.md", "CONTRIBUTING.md", "app.py",
@@ -67,8 +68,8 @@ def write(out: Path, hardware: str, name: str | None = None) -> None:
 def card(text: str, hardware: str, name: str | None) -> str:
     """The README with the suggested hardware and, for a named Space, a preview picture."""
     text = re.sub(r"(?m)^suggested_hardware: .*$", f"suggested_hardware: {FLAVORS[hardware]}", text)
-    if name:
-        picture = f"https://huggingface.co/spaces/{name}/resolve/main/assets/pictures/live.png"
+    if name and (ROOT / PREVIEW).exists():
+        picture = f"https://huggingface.co/spaces/{name}/resolve/main/{PREVIEW}"
         text = text.replace("\n---\n", f"\nthumbnail: {picture}\n---\n", 1)
     return text
 

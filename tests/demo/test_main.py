@@ -14,6 +14,7 @@ import demo.main as module
 from demo.access import free
 from moa_core.__main__ import main
 from moa_core.errors import EXTRAS, UserError
+from tests.models import save_bundle
 
 PROJECT = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
 
@@ -76,7 +77,11 @@ def test_a_port_that_cannot_be_had_is_told_before_anything_is_loaded(monkeypatch
         ((), "--target 'x", "MOA_OPTIONS cannot be read as options: No closing quotation."),
     ],
 )
-def test_a_mistake_is_told_before_the_page_is_made(monkeypatch, capsys, words, options, said):
+def test_a_mistake_is_told_before_the_page_is_made(
+    monkeypatch, capsys, tmp_path, words, options, said
+):
+    monkeypatch.setenv("MOA_MODELS", str(tmp_path))
+    save_bundle(tmp_path)
     monkeypatch.setattr("demo.ui.build_demo", lambda *_: pytest.fail("it goes on"))
     monkeypatch.setenv("MOA_OPTIONS", options)
     with pytest.raises(SystemExit) as ended:

@@ -19,7 +19,7 @@ from demo.engine import Engine
 from demo.share import query_of, settings_of
 from demo.space import BUNDLE, GPU_PRESET, NUMBERS, Chosen, chosen_preset, number
 from demo.tli import tab as tli
-from demo.ui import ICON, PREVIEW, build_demo, launch_options
+from demo.ui import ICON, build_demo, launch_options
 from moa_core.errors import UserError
 from moa_core.loading.presets import PRESETS
 from tests.demo.conftest import unset
@@ -107,10 +107,11 @@ def test_a_space_has_a_preview_picture_and_any_page_an_icon(monkeypatch):
     """Wherever the program was started: a Space's address of it names the whole path."""
     assert "og:image" not in launch_options(Engine())["head"]
     monkeypatch.setenv("SPACE_HOST", "someone-moa.hf.space")
+    monkeypatch.setattr("demo.ui.PREVIEW", ICON)  # any picture
     options = launch_options(Engine())
     [path] = re.findall(r"https://someone-moa.hf.space/(gradio_api/file=\S+?)\"", options["head"])
     with launched(**options) as url:
-        assert ask(url + path).read() == PREVIEW.read_bytes()
+        assert ask(url + path).read() == ICON.read_bytes()
         assert ask(url + "favicon.ico").read() == ICON.read_bytes()
 
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 from threading import Thread
 
 import pytest
+import torch
 
 from demo.engine import FIXED_TREE, Engine, Request
 from demo.live import device
@@ -14,14 +15,21 @@ from demo.live.settings import Settings
 from moa_core.decoding.trace import LinkBack, LinkDown, Trace
 from moa_core.decoding.tree import AUTO
 from moa_core.errors import UserError
+from moa_core.loading.drafter_files import save_drafter
 from tests.demo.live.test_live import SETTINGS
+from tests.models import save_bundle, useful
 
 ASKED = SETTINGS | {"prompt": "Tell me a story.", "method": "moa", "connection": False}
 
 
 @pytest.fixture(scope="module")
-def engine():
-    return Engine()
+def engine(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("models")
+    target = save_bundle(folder)
+    save_drafter(folder / "eagle3", useful("eagle3", target), target, {}, torch.float32)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("MOA_MODELS", str(folder))
+        yield Engine()
 
 
 def cut(engine, visit, **changes):
@@ -40,7 +48,7 @@ def decoded(engine, count=20):
 
 @pytest.mark.parametrize(
     ("method", "there"),
-    [("moa-n0", True), ("moa-n3", True), ("eagle2", True), ("eagle3", False), ("vanilla", False)],
+    [("moa-n0", True), ("moa-n1", True), ("eagle2", True), ("eagle3", False), ("vanilla", False)],
 )
 def test_moa_and_eagle_2_draft_in_a_browser(engine, method, there):
     request = Request("Hello", method)

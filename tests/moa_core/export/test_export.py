@@ -9,11 +9,11 @@ from safetensors.torch import load_file
 
 from moa_core.__main__ import main
 from moa_core.decoding.tree import TreeSettings
-from moa_core.export.write import export
+from moa_core.export.write import ABOVE, export
 from moa_core.loading.drafter_files import save_drafter
 from moa_core.loading.load import load_drafter
 from tests import released
-from tests.models import draft_alike, tiny_target, useful
+from tests.models import draft_alike, edit_config, save_bundle, tiny_target, useful
 
 PARITY = released.FOLDER
 DRAFTER, TARGET = str(PARITY / "moa_n0"), str(PARITY / "target")
@@ -55,7 +55,14 @@ def test_a_published_drafter_gets_files_and_a_card(tmp_path):
     assert "see `config.json`, where it states them." in text
 
 
-def test_a_bundled_drafter_keeps_the_card_and_the_credits_of_the_bundle(tmp_path):
+def test_a_drafter_keeps_the_card_and_the_credits_of_the_models_it_is_of(tmp_path, monkeypatch):
+    models = tmp_path / "models"
+    save_bundle(models)
+    edit_config(models / "moa-n1", ours={"data": ABOVE})
+    (models / "README.md").write_text("# Drafters")
+    (models / "credits").mkdir()
+    (models / "credits" / "texts.tsv").write_text("text\tauthor")
+    monkeypatch.setenv("MOA_MODELS", str(models))
     assert "see `config.json` and `SOURCE.md`." in card_of("moa-n1", tmp_path / "out")
     assert (tmp_path / "out" / "SOURCE.md").exists()
     assert any((tmp_path / "out" / "credits").iterdir())
