@@ -53,6 +53,15 @@ def warnings_are_errors_in_commands() -> Iterator[None]:
         yield
 
 
+@pytest.fixture(scope="session", autouse=True)
+def no_download(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Nothing is fetched, here or in the processes that tests start; the cache is an empty one."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("MOA_CACHE", str(tmp_path_factory.mktemp("cache")))
+        patch.setenv("PIP_NO_INDEX", "1")
+        yield
+
+
 @pytest.fixture
 def plain_torch(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """What is loaded is run by torch, whose modules a test looks into."""

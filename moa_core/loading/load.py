@@ -20,7 +20,7 @@ from moa_core.drafters.known import WITHOUT_WEIGHTS
 from moa_core.drafters.moa import MoADrafter
 from moa_core.engine import accelerate, accelerate_drafter
 from moa_core.errors import UserError, first_line, saying
-from moa_core.loading import catalog, gguf, smollm2
+from moa_core.loading import catalog, gguf
 from moa_core.loading.drafter_files import build_drafter, whole_model
 from moa_core.loading.fit import check_tokenizer
 from moa_core.loading.hub import Report, short_name, silent
@@ -92,7 +92,7 @@ def load_target(
     config = config_of(folder)
     name = _called(place)
     need = check_room(name, config, wanted, where, bits, drafters_beside(drafters, report))
-    if place != smollm2.NAME:
+    if spec is not None:
         report(f"{name} will need {need}.")
     if catalog.on_hub(place):
         folder = catalog.files_of(place, report)

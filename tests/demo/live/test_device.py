@@ -58,10 +58,10 @@ def test_moa_and_eagle_2_draft_in_a_browser(engine, method, there):
 
 def test_the_page_is_told_what_to_decode_and_its_trace_is_kept(engine, visit):
     [head] = cut(engine, visit, auto_tree=True, cut_at=9)
-    assert head["from"] == 9 and head["by"] == "MoA N=0, tree 5-2-5, drafted in this browser"
+    assert head["from"] == 9 and head["by"] == "MoA N=0, tree 5-4-11, drafted in this browser"
     asked = head["device"]
     assert asked["name"] == "moa-n0" and asked["count"] == 20 and asked["cutAt"] == 9
-    assert asked["prompt"] and asked["tree"] == {"depth": 5, "breadth": 2, "budget": 5}
+    assert asked["prompt"] and asked["tree"] == {"depth": 5, "breadth": 4, "budget": 11}
     waits = Thread(target=lambda: asyncio.run(device.wait(visit)))
     waits.start()
     assert waits.is_alive() and visit.trace is None

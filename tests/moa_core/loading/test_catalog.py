@@ -14,8 +14,8 @@ from moa_core.errors import UserError
 from moa_core.loading.catalog import bundle as bundle_of
 from moa_core.loading.catalog import (
     bundled_drafters,
-    bundled_target,
     by_method,
+    default_target,
     drafter_name,
     layers_needed,
     locate,
@@ -32,7 +32,7 @@ from moa_core.model.target import Target
 
 
 def test_the_bundle_is_listed_from_its_configs(bundle):
-    assert bundled_target() == "tiny"
+    assert default_target() == "tiny"
     found = [(info.name, info.method, info.tli, info.tree) for info in bundled_drafters()]
     assert found == [
         ("eagle2", "eagle2", 0, TreeSettings(3, 2, 8)),
@@ -120,7 +120,7 @@ REFUSED: list[tuple[Callable[[Target], object], str]] = [
     (lambda t: layers_needed("eagl2"), f"no drafter 'eagl2': choose from {OFFERED}, or"),
     (lambda t: layers_needed("moa-n1", -1), "from 0 up"),
     (lambda t: by_method(["vanilla"]), "vanilla has no files of its own"),
-    (lambda t: preset("llama9"), "no preset 'llama9': choose from llama3-8b"),
+    (lambda t: preset("llama9"), "no preset 'llama9': choose from smollm2-135m-original, llama3-8b"),
     (lambda t: load_drafter(None, t, 2), r"N = 2 \(trained: 0, 1\).* --methods moa-n2"),
     (lambda t: load_drafter("none", t, 1), "Without a drafter there is no TLI"),
     (lambda t: load_drafter("moa-auto", t, 1), "chooses N itself: leave out --tli"),
@@ -133,7 +133,7 @@ REFUSED: list[tuple[Callable[[Target], object], str]] = [
     (lambda t: locate("/nowhere/at/all"), "There is no folder /nowhere/at/all."),
     (lambda t: locate("a/b/c"), "There is no folder a/b/c."),
     (lambda t: locate("tiny2"), "no model 'tiny2': choose from tiny, or name a folder"),
-    (lambda t: locate("my model/x"), "neither a bundled model, a folder, nor a Hub id"),
+    (lambda t: locate("my model/x"), "neither a model's name, a folder, nor a Hub id"),
     (lambda t: locate("~nobody-of-this-name"), "There is no folder ~nobody-of-this-name."),
     (lambda t: locate("https://huggingface.co/a/b"), "is an address: name a folder or a Hub id"),
 ]
@@ -150,7 +150,5 @@ def test_a_name_that_can_mean_nothing_is_refused(bundle, hub, load, words):
 def test_without_a_bundle_names_are_asked_for(tmp_path, saved_bundle, monkeypatch):
     monkeypatch.setenv("MOA_MODELS", str(tmp_path))
     assert bundled_drafters() == []
-    with pytest.raises(UserError, match="no bundled target"):
-        load_target()
-    with pytest.raises(UserError, match="no bundled drafter"):
-        load_drafter(None, load_target(str(saved_bundle / "tiny")))
+    target = load_target(str(saved_bundle / "tiny"))
+    assert default_target() == "smollm2-135m" and load_drafter(None, target).name == "ngram"
