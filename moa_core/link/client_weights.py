@@ -9,10 +9,8 @@ from __future__ import annotations
 import copy
 import hashlib
 import json
-import os
 import re
 import shutil
-import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, closing
 from pathlib import Path
@@ -26,6 +24,7 @@ from transformers import AutoModelForCausalLM
 from moa_core.errors import UserError, first_line, saying
 from moa_core.link.connection import GONE, Address, reach
 from moa_core.link.wire import PIECE, VERSION, Fetch, Hello, Piece
+from moa_core.loading.cache import cache_folder, making
 from moa_core.loading.fit import fingerprint
 from moa_core.loading.load import plain_weights, tokenizer_in
 from moa_core.loading.memory import config_of
@@ -102,11 +101,8 @@ def target_mark(target: Target) -> str:
 
 def keep(pieces: Iterable[Piece], folder: Path) -> None:
     """Write the files in these pieces into a folder, all or none."""
-    folder.parent.mkdir(parents=True, exist_ok=True)
     written = 0
-    with tempfile.TemporaryDirectory(dir=folder.parent, prefix="weights-") as name:
-        new = Path(name) / "new"
-        new.mkdir()
+    with making(folder) as new:
         for piece in pieces:
             if not piece.name:
                 break
@@ -119,9 +115,6 @@ def keep(pieces: Iterable[Piece], folder: Path) -> None:
                 )
             with path.open("ab") as file:
                 written += file.write(piece.data)
-        if folder.exists():
-            shutil.rmtree(folder)
-        new.rename(folder)
 
 
 def open_target(folder: Path, last: int = 0) -> Target:
@@ -163,15 +156,14 @@ def client_target(
     """A client's part of a server's target, from this machine's cache or fetched and cached.
 
     last    TLI layers to hold
-    folder  of the cache; default: MOA_CACHE, or one in the user's home
+    folder  of the cache; default: this program's
     drafts  their precision: int8, float32, or auto, as each drafter says
     """
     with closing(reach(address, Hello(VERSION, address.token))) as wire:
         mark = wire.welcome.fingerprint
     if not MARK.fullmatch(mark):  # it becomes a folder's name
         raise UserError("The server sent no valid fingerprint of its target.")
-    folder = folder or Path(os.environ.get("MOA_CACHE") or Path.home() / ".cache" / "moa")
-    place = folder / f"{mark}-n{last}"
+    place = (folder or cache_folder() / "clients") / f"{mark}-n{last}"
     try:
         if not place.exists():
             keep(fetch(address, last), place)

@@ -154,8 +154,8 @@ def test_a_link_that_stays_cut_ends_the_run_with_the_drafter_s_text(served):
 
 
 def test_a_client_with_its_part_of_the_target_needs_no_other_weights(served, tmp_path):
-    keep(fetch(address(served[1]), 1), tmp_path)
-    target = open_target(tmp_path)
+    keep(fetch(address(served[1]), 1), tmp_path / "client")
+    target = open_target(tmp_path / "client")
     held = [name for name, weight in target.model.named_parameters() if not weight.is_meta]
     assert not any(".layers.0." in name or ".layers.1." in name for name in held)
     assert any(".layers.2." in name for name in held)
