@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,15 +12,16 @@ from onnx import TensorProto, helper, numpy_helper
 from torch import Tensor, nn
 
 from moa_core.decoding.tree import LIMITS
+from moa_core.engine.int8 import OFF, Whole, block, hadamard, joined, parts, rounded
 from moa_core.model.layers import Attention, DecoderLayer, RMSNorm, Rope, SwiGLU
 
 MICROSOFT = "com.microsoft"  # onnxruntime's own operators
-BLOCK = 128  # 8-bit weights that share a scale
+UNIT = np.array(1 / 127, np.float32)  # the step of a row whose largest number is 1
 SMALL = 1024  # bytes of a constant that is written into the model itself
 TREE = 1 + max(LIMITS["budget"], LIMITS["breadth"] * LIMITS["depth"])  # rows, verified or grown
 TYPES = {
     np.float32: TensorProto.FLOAT, np.int64: TensorProto.INT64, np.int32: TensorProto.INT32,
-    np.uint8: TensorProto.UINT8,
+    np.int8: TensorProto.INT8,
 }  # fmt: skip
 END = np.iinfo(np.int64).max
 Rows = tuple[str, str]  # positions [1, n] and the mask [1, 1, n, past + n] that is added to scores
@@ -31,7 +32,7 @@ Memory = tuple[str, str, int]  # K and V [B, G, m, d], and G
 class Graph:
     """A graph under construction. Methods add nodes and return the name of their result.
 
-    int8  8-bit matrices, with a float32 scale per `BLOCK` weights of an output
+    int8  matrices in 8 bits
     """
 
     def __init__(self, int8: bool = False) -> None:
@@ -92,16 +93,28 @@ class Graph:
         """[.., in] -> [.., out] of each layer."""
         if not self._int8:
             return [self._product(x, linear) for linear in linears]
-        matrix = np.concatenate([_numpy(linear.weight) for linear in linears])  # [out, in]
-        biases = [_numpy(linear.bias) for linear in linears if linear.bias is not None]
-        bias = self.constant(np.concatenate(biases)) if biases else ""
-        whole, scales = eight_bits(matrix)
-        both = self.op(
-            "MatMulNBits", x, self.constant(whole), self.constant(scales), "", "", bias,
-            domain=MICROSOFT, N=len(matrix), K=matrix.shape[1], bits=8, block_size=BLOCK,
-            accuracy_level=4,  # inputs are rounded to 8 bits, too
-        )  # fmt: skip
-        return self.parts(both, [linear.out_features for linear in linears])
+        whole = self._whole(linears)
+        x = self.turn(x, linears[0].in_features) if whole.turned else x
+        top = self.op("ReduceMax", self.op("Abs", x), self.constant([-1]), keepdims=1)
+        unit, off = self.constant(UNIT), self.constant(np.array(OFF, np.uint8))
+        numbers = self.op("QuantizeLinear", self.op("Div", x, top), unit, off)
+        weights, scales = self.constant(whole.weights.numpy()), self.constant(whole.scales.numpy())
+        y = self.op(
+            "MatMulIntegerToFloat", numbers, weights, unit, scales, off, domain=MICROSOFT
+        )
+        y = self.op("Mul", y, top)
+        y = y if whole.bias is None else self.op("Add", y, self.constant(whole.bias.numpy()))
+        return self.cut(y, [linear.out_features for linear in linears])
+
+    def _whole(self, linears: Sequence[nn.Linear]) -> Whole:
+        return rounded(*joined(linears))
+
+    def turn(self, x: str, width: int) -> str:
+        """x [1, n, width], rotated as by `int8.turn`."""
+        size = block(width)
+        blocks = self.op("Reshape", x, self.constant([-1, size]))
+        blocks = self.op("MatMul", blocks, self.constant(hadamard(size).numpy()))
+        return self.op("Reshape", blocks, self.constant([1, -1, width]))
 
     def _product(self, x: str, linear: nn.Linear) -> str:
         """With the weights as torch holds them, [out, in]: they are not copied."""
@@ -109,7 +122,7 @@ class Graph:
         y = self.op("FusedMatMul", x, weight, domain=MICROSOFT, transB=1)
         return y if linear.bias is None else self.op("Add", y, self.constant(_numpy(linear.bias)))
 
-    def parts(self, x: str, widths: Sequence[int]) -> list[str]:
+    def cut(self, x: str, widths: Sequence[int]) -> list[str]:
         """x [.., sum of widths], cut into parts of these widths."""
         if len(widths) == 1:
             return [x]
@@ -245,14 +258,39 @@ class Graph:
             self._ropes[id(rope)] = self.constant(cos[:, :half]), self.constant(sin[:, half:])
         return self._ropes[id(rope)]
 
+    def own(self, x: str) -> str:
+        """The residual stream x [1, n, E] in the model's own basis."""
+        return x
 
-def eight_bits(matrix: NDArray[np.float32]) -> tuple[NDArray[np.uint8], NDArray[np.float32]]:
-    """[out, in] -> [out, blocks, BLOCK] around 128, and scales [out, blocks]."""
-    rows, columns = matrix.shape
-    padded = np.pad(matrix, ((0, 0), (0, -columns % BLOCK))).reshape(rows, -1, BLOCK)
-    scales = np.maximum(np.abs(padded).max(-1) / 127, 1e-30).astype(np.float32)
-    whole = np.rint(padded / scales[..., None]) + 128
-    return whole.astype(np.uint8), scales
+
+class Folded(Graph):
+    """A target's layers in 8 bits, whose residual stream is rotated by their weights."""
+
+    def __init__(self, layers: Sequence[DecoderLayer], whole: Sequence[Mapping[str, Whole]]) -> None:
+        super().__init__(int8=True)
+        self._width = layers[0].self_attn.o_proj.out_features
+        self._found = {
+            id(linears[0]): made[name]
+            for layer, made in zip(layers, whole, strict=True)
+            for name, linears in parts(layer).items()
+        }
+        norms = ((layer.input_layernorm, layer.post_attention_layernorm) for layer in layers)
+        self._bare = {id(norm) for pair in norms for norm in pair}
+
+    def _whole(self, linears: Sequence[nn.Linear]) -> Whole:
+        return self._found[id(linears[0])]
+
+    def rows(self, table: Tensor) -> str:
+        return self.own(super().rows(table))
+
+    def norm(self, x: str, norm: Any, eps: float) -> str:
+        if id(norm) not in self._bare:
+            return super().norm(x, norm, eps)
+        ones = self.constant(np.ones(self._width, np.float32))
+        return self.op("SimplifiedLayerNormalization", x, ones, axis=-1, epsilon=eps)
+
+    def own(self, x: str) -> str:
+        return self.turn(x, self._width)  # its own inverse
 
 
 def _info(name: str, kind: Any, shape: Sequence[int | str]) -> onnx.ValueInfoProto:

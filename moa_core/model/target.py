@@ -125,6 +125,11 @@ class Target:
         return dtype
 
     @property
+    def precision(self) -> str:
+        """The number format of its weights, for people."""
+        return str(self.dtype).removeprefix("torch.")
+
+    @property
     def head_dim(self) -> int:
         return head_size(self.config)
 
