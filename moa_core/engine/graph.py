@@ -18,6 +18,8 @@ from moa_core.model.layers import Attention, DecoderLayer, RMSNorm, Rope, SwiGLU
 MICROSOFT = "com.microsoft"  # onnxruntime's own operators
 UNIT = np.array(1 / 127, np.float32)  # the step of a row whose largest number is 1
 SMALL = 1024  # bytes of a constant that is written into the model itself
+# Steps of attention weights up to 1 and of values up to 256: sums over 8,192 slots fit in float64.
+WEIGHT_STEPS, VALUE_STEPS = 2.0**18, 2.0**13
 TREE = 1 + max(LIMITS["budget"], LIMITS["breadth"] * LIMITS["depth"])  # rows, verified or grown
 TYPES = {
     np.float32: TensorProto.FLOAT, np.int64: TensorProto.INT64, np.int32: TensorProto.INT32,
@@ -169,11 +171,8 @@ class Graph:
     ) -> str:
         """Attention through a cache, which the operator extends in place; see `Run`."""
         size, heads, groups = attention.head_dim, attention.heads, attention.kv_heads
-        parts = self.linear(x, attention.q_proj, attention.k_proj, attention.v_proj)
+        parts = self._normed_heads(x, attention)
         turns = size % 16 == 0  # head sizes that the operator can rotate
-        if attention.head_norms:
-            for place, norm in enumerate((attention.q_norm, attention.k_norm)):
-                parts[place] = self._head_norm(parts[place], norm, size)
         if not turns:
             for place, count in enumerate((heads, groups)):
                 parts[place] = self.rotate(parts[place], rope, rows[0], count)
@@ -226,23 +225,40 @@ class Graph:
         )  # fmt: skip
         return keys, values, groups
 
-    def _mix(self, queries: str, keys: str, values: str, sizes: tuple[int, int, int]) -> str:
+    def _mix(
+        self, queries: str, keys: str, values: str, sizes: tuple[int, int, int], bias: str = ""
+    ) -> str:
         """Attention of Q [B, n, H * d] to K, V [B, G, m, d]: [B, n, H * d]. sizes: G, H / G, d."""
         groups, each, size = sizes
         split = self.op("Reshape", queries, self.constant([0, -1, *sizes]))
         split = self.op("Transpose", split, perm=[0, 2, 3, 1, 4])  # [B, G, each, n, d]
         rows = self.op("Reshape", split, self.constant([0, groups, -1, size]))
         scores = self.op("FusedMatMul", rows, keys, domain=MICROSOFT, transB=1, alpha=size**-0.5)
-        mixed = self.op("MatMul", self.op("Softmax", scores, axis=-1), values)
+        if bias:
+            bias = self.op("Tile", bias, self.constant([1, 1, each, 1]))
+            scores = self.op("Add", scores, bias)
+        mixed = self._weighted(scores, values)
         mixed = self.op("Reshape", mixed, self.constant([0, groups, each, -1, size]))
         mixed = self.op("Transpose", mixed, perm=[0, 3, 1, 2, 4])
         return self.op("Reshape", mixed, self.constant([0, -1, groups * each * size]))
+
+    def _weighted(self, scores: str, values: str) -> str:
+        """V, mixed by the softmax of scores."""
+        return self.op("MatMul", self.op("Softmax", scores, axis=-1), values)
 
     def feed(self, x: str, mlp: SwiGLU, norm: Any) -> str:
         """The feed-forward block, its norm and the sum: [.., E] -> the same."""
         gate, up = self.linear(self.norm(x, norm, norm.eps), mlp.gate_proj, mlp.up_proj)
         silu = self.op("QuickGelu", gate, domain=MICROSOFT, alpha=1.0)
         return self.op("Add", x, *self.linear(self.op("Mul", silu, up), mlp.down_proj))
+
+    def _normed_heads(self, x: str, attention: Attention) -> list[str]:
+        """Q, K and V of x, before they are rotated."""
+        found = self.linear(x, attention.q_proj, attention.k_proj, attention.v_proj)
+        if attention.head_norms:
+            for place, norm in enumerate((attention.q_norm, attention.k_norm)):
+                found[place] = self._head_norm(found[place], norm, attention.head_dim)
+        return found
 
     def _head_norm(self, x: str, norm: Any, size: int) -> str:
         """Qwen3's, over each head."""
@@ -281,6 +297,8 @@ class Folded(Graph):
         return self._found[id(linears[0])]
 
     def rows(self, table: Tensor) -> str:
+        self.input("slots", np.int64, 1, "groups", "n", 3)
+        self.input("end", np.int64, 1)
         return self.own(super().rows(table))
 
     def norm(self, x: str, norm: Any, eps: float) -> str:
@@ -291,6 +309,43 @@ class Folded(Graph):
 
     def own(self, x: str) -> str:
         return self.turn(x, self._width)  # its own inverse
+
+    def attend(
+        self, x: str, attention: Attention, rope: Rope, cache: str, rows: Rows = ROWS
+    ) -> str:
+        """Attention that is exact: a row's result does not depend on the slots of what it sees.
+
+        A sum's last bits depend on its order, and 8 bits would make much of them. So weights and
+        values are rounded to whole numbers, whose sums are exact in float64. `exact` makes the
+        inputs.
+        """
+        size, heads, groups = attention.head_dim, attention.heads, attention.kv_heads
+        parts = self._normed_heads(x, attention)
+        for place, count in enumerate((heads, groups)):
+            parts[place] = self.rotate(parts[place], rope, rows[0], count)
+        apart, seen = self.constant([0, 0, groups, size]), []
+        for part, name in zip(parts[1:], (f"{cache}.keys", f"{cache}.values"), strict=True):
+            shape = 1, groups, f"{cache} slots", size
+            kept = self.input(name, np.float32, *shape)
+            new = self.op("Transpose", self.op("Reshape", part, apart), perm=[0, 2, 1, 3])
+            self._nodes.append(helper.make_node("ScatterND", [kept, "slots", new], [f"new.{name}"]))
+            self._outputs.append(_info(f"new.{name}", np.float32, shape))
+            start, axis = self.constant([0]), self.constant([2])
+            seen.append(self.op("Slice", f"new.{name}", start, "end", axis))
+        mixed = self._mix(parts[0], *seen, (groups, heads // groups, size), rows[1])
+        return self.linear(mixed, attention.o_proj)[0]
+
+    def _weighted(self, scores: str, values: str) -> str:
+        steps = self.constant(np.array(WEIGHT_STEPS, np.float32))
+        value_steps = self.constant(np.array(VALUE_STEPS, np.float32))
+        top = self.op("ReduceMax", scores, self.constant([-1]), keepdims=1)
+        weights = self.op("Mul", self.op("Exp", self.op("Sub", scores, top)), steps)
+        weights = self.op("Cast", self.op("Round", weights), to=TensorProto.DOUBLE)
+        total = self.op("ReduceSum", weights, self.constant([-1]), keepdims=1)
+        values = self.op("Round", self.op("Mul", values, value_steps))
+        mixed = self.op("MatMul", weights, self.op("Cast", values, to=TensorProto.DOUBLE))
+        mixed = self.op("Cast", self.op("Div", mixed, total), to=TensorProto.FLOAT)
+        return self.op("Div", mixed, value_steps)
 
 
 def _info(name: str, kind: Any, shape: Sequence[int | str]) -> onnx.ValueInfoProto:

@@ -29,6 +29,7 @@ from moa_core.model.layers import DecoderLayer
 
 log = logging.getLogger(__name__)
 WIDEST = 64  # numbers that are rotated together
+TOP = 127  # the largest weight, where the processor adds up products without loss
 FORMAT = 1  # of the files
 OFF = 128  # added to a row's whole numbers, which are 1 to 255
 
@@ -172,10 +173,10 @@ def _apart(tensors: Mapping[str, Tensor], count: int) -> list[dict[str, Whole]]:
 
 @cache
 def largest() -> int:
-    """The largest weight: 127, or 63 on a processor that adds up two products in 16 bits."""
-    ones, weights = np.full((2, 64), 255, np.uint8), np.full((64, 16), 127, np.int8)
+    """The largest weight here: half as much on a processor that adds up two products in 16 bits."""
+    ones, weights = np.full((2, 64), 255, np.uint8), np.full((64, 16), TOP, np.int8)
     (found,) = _probe("MatMulInteger", ones, weights)()
-    return 127 if (found == 64 * 255 * 127).all() else 63
+    return TOP if (found == 64 * 255 * TOP).all() else TOP // 2
 
 
 @cache

@@ -136,6 +136,17 @@ def rows(
     }
 
 
+def exact(inputs: dict[str, Tensor | NDArray[Any]], groups: int, seen: Tensor | None) -> None:
+    """Add to `rows` the inputs of `Folded.attend`."""
+    bias = np.asarray(inputs["bias"])
+    count, total = bias.shape[2:]
+    if seen is None:
+        bias[0, 0, :, total - count :][np.triu_indices(count, 1)] = -np.inf
+    slots = np.arange(total - count, total)[None, None], np.arange(groups)[None, :, None]
+    inputs["slots"] = np.stack(np.broadcast_arrays(0, slots[1], slots[0]), -1)
+    inputs["end"] = np.array([total])
+
+
 def _session(graph: Graph, threads: int) -> Any:
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = threads

@@ -16,8 +16,8 @@ from moa_core.decoding.trace import Drafted
 from moa_core.decoding.verifier import Answer, Asked, LocalVerifier, Verifier
 from moa_core.drafters.base import Drafter
 from moa_core.engine.graph import ROWS, Folded, Graph
-from moa_core.engine.int8 import slower, stored
-from moa_core.engine.session import Caches, Run, Sessions, one_thread, rows
+from moa_core.engine.int8 import TOP, largest, slower, stored
+from moa_core.engine.session import Caches, Run, Sessions, exact, one_thread, rows
 from moa_core.errors import UserError
 from moa_core.model.cache import KVCache
 from moa_core.model.layers import DecoderLayer, Rope
@@ -103,6 +103,8 @@ class OnnxTarget(Target):
         for start in range(0, len(ids), step):
             part = slice(start, start + step)
             inputs = rows(ids[part], positions[part], cache.length + start, seen)
+            if self._int8:
+                exact(inputs, self.kv_heads, seen)
             shape = 1, len(ids[part]), width
             hidden.append(self._run(inputs, dict.fromkeys(names, shape)))
         states = [torch.cat(parts, 1)[0] for parts in zip(*hidden, strict=True)]
@@ -165,7 +167,7 @@ def accelerate(target: Target, int8: bool = False) -> Target:
     """
     quick = OnnxTarget(target, int8)
     if quick.session() is not None:
-        if int8:
+        if int8 and largest() < TOP:
             slower()
         return quick
     if int8:
