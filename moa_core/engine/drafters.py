@@ -151,7 +151,7 @@ class OnnxMoA(OnnxReader, MoADrafter):
         memory = graph.memory("memory", sizes.ca.kv_heads, sizes.ca.head_dim)
         x = graph.over(x, net.cross_attention, self._reserved(self.ca_rope), positions, memory)
         if self.tli:
-            at = positions, graph.from_first(ROWS[1], 2)
+            at = positions, graph.from_first(ROWS[1], 2), graph.from_first(ROWS[2], 0)
             x = add_layers(graph, x, self.target, "tail", self.tli, at)
         return self._ended(graph, x)
 

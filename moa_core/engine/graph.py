@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
 from torch import Tensor, nn
 
-from moa_core.decoding.tree import LIMITS
 from moa_core.engine.int8 import OFF, Whole, block, hadamard, joined, parts, rounded
 from moa_core.model.layers import Attention, DecoderLayer, RMSNorm, Rope, SwiGLU
 
@@ -20,14 +19,14 @@ UNIT = np.array(1 / 127, np.float32)  # the step of a row whose largest number i
 SMALL = 1024  # bytes of a constant that is written into the model itself
 # Steps of attention weights up to 1 and of values up to 256: sums over 8,192 slots fit in float64.
 WEIGHT_STEPS, VALUE_STEPS = 2.0**18, 2.0**13
-TREE = 1 + max(LIMITS["budget"], LIMITS["breadth"] * LIMITS["depth"])  # rows, verified or grown
 TYPES = {
     np.float32: TensorProto.FLOAT, np.int64: TensorProto.INT64, np.int32: TensorProto.INT32,
     np.int8: TensorProto.INT8,
 }  # fmt: skip
 END = np.iinfo(np.int64).max
-Rows = tuple[str, str]  # positions [1, n] and the mask [1, 1, n, past + n] that is added to scores
-ROWS = "positions", "bias"
+# Positions [1, n], the mask [1, 1, n, past + n] that is added to scores, and slots [n] of a cache.
+Rows = tuple[str, str, str]
+ROWS = "positions", "bias", "slots"
 Memory = tuple[str, str, int]  # K and V [B, G, m, d], and G
 
 
@@ -45,6 +44,7 @@ class Graph:
         self._inputs: list[onnx.ValueInfoProto] = []
         self._outputs: list[onnx.ValueInfoProto] = []
         self._ropes: dict[int, tuple[str, str]] = {}
+        self._kept: dict[tuple[str, int], str] = {}  # places in caches
 
     def input(self, name: str, kind: Any, *shape: int | str) -> str:
         self._inputs.append(_info(name, kind, shape))
@@ -139,9 +139,8 @@ class Graph:
         stays in torch's memory: `Run` binds it."""
         self.input("positions", np.int64, 1, "n")
         self.input("bias", np.float32, 1, 1, "n", "slots")
-        self.input("last", np.int32, 1)
-        self.input("total", np.int32)
-        self.input("first", np.int64, 1)
+        for name, *shape in (("slots", "n"), ("end", 1), ("first", 1)):
+            self.input(name, np.int64, *shape)
         kept = self.input("table", np.float32, *table.shape)
         return self.op("Gather", kept, self.input("tokens", np.int64, 1, "n"))
 
@@ -169,25 +168,36 @@ class Graph:
     def attend(
         self, x: str, attention: Attention, rope: Rope, cache: str, rows: Rows = ROWS
     ) -> str:
-        """Attention through a cache, which the operator extends in place; see `Run`."""
+        """Attention through a cache, which is written in place; see `Run`."""
         size, heads, groups = attention.head_dim, attention.heads, attention.kv_heads
-        parts = self._normed_heads(x, attention)
-        turns = size % 16 == 0  # head sizes that the operator can rotate
-        if not turns:
-            for place, count in enumerate((heads, groups)):
-                parts[place] = self.rotate(parts[place], rope, rows[0], count)
-        kept = [f"{cache}.keys", f"{cache}.values"]
-        shape = 1, groups, f"{cache} slots", size
-        inputs = [self.input(name, np.float32, *shape) for name in kept]
-        tables = self._tables(rope) if turns else ("", "")
-        found = self.ops(
-            3, "GroupQueryAttention", *parts, *inputs, "last", "total", *tables, *rows,
-            domain=MICROSOFT, num_heads=heads, kv_num_heads=groups, do_rotary=int(turns),
-        )  # fmt: skip
-        for place, name in enumerate(kept, 1):
-            self._nodes[-1].output[place] = f"new.{name}"
+        parts = self.linear(x, attention.q_proj, attention.k_proj, attention.v_proj)
+        if attention.head_norms:
+            for place, norm in enumerate((attention.q_norm, attention.k_norm)):
+                parts[place] = self._head_norm(parts[place], norm, size)
+        for place, count in enumerate((heads, groups)):
+            parts[place] = self.rotate(parts[place], rope, rows[0], count)
+        apart, seen = self.constant([0, 0, groups, size]), []
+        for part, name in zip(parts[1:], (f"{cache}.keys", f"{cache}.values"), strict=True):
+            shape = 1, groups, f"{cache} slots", size
+            kept, where = self.input(name, np.float32, *shape), self._places(rows[2], groups)
+            new = self.op("Transpose", self.op("Reshape", part, apart), perm=[0, 2, 1, 3])
+            self._nodes.append(helper.make_node("ScatterND", [kept, where, new], [f"new.{name}"]))
             self._outputs.append(_info(f"new.{name}", np.float32, shape))
-        return self.linear(found[0], attention.o_proj)[0]
+            start, axis = self.constant([0]), self.constant([2])
+            seen.append(self.op("Slice", f"new.{name}", start, "end", axis))
+        mixed = self._mix(parts[0], *seen, (groups, heads // groups, size), rows[1])
+        return self.linear(mixed, attention.o_proj)[0]
+
+    def _places(self, slots: str, groups: int) -> str:
+        """Where a cache [1, G, m, d] keeps slots [n]: [1, G, n, 3] for `ScatterND`."""
+        if (slots, groups) not in self._kept:
+            zero = self.constant([0])
+            slot = self.op("Reshape", slots, self.constant([1, 1, -1, 1]))
+            group = self.constant(np.arange(groups).reshape(1, -1, 1, 1))
+            none = self.op("Mul", self.op("Add", slot, group), zero)  # [1, G, n, 1]
+            three = none, self.op("Add", none, group), self.op("Add", none, slot)
+            self._kept[slots, groups] = self.op("Concat", *three, axis=-1)
+        return self._kept[slots, groups]
 
     def over(self, x: str, layer: DecoderLayer, rope: Rope, positions: str, memory: Memory) -> str:
         """A decoder layer with attention to a memory: x [B, n, E] -> the same."""
@@ -252,24 +262,15 @@ class Graph:
         silu = self.op("QuickGelu", gate, domain=MICROSOFT, alpha=1.0)
         return self.op("Add", x, *self.linear(self.op("Mul", silu, up), mlp.down_proj))
 
-    def _normed_heads(self, x: str, attention: Attention) -> list[str]:
-        """Q, K and V of x, before they are rotated."""
-        found = self.linear(x, attention.q_proj, attention.k_proj, attention.v_proj)
-        if attention.head_norms:
-            for place, norm in enumerate((attention.q_norm, attention.k_norm)):
-                found[place] = self._head_norm(found[place], norm, attention.head_dim)
-        return found
-
     def _head_norm(self, x: str, norm: Any, size: int) -> str:
         """Qwen3's, over each head."""
         heads = self.op("Reshape", x, self.constant([0, 0, -1, size]))
         return self.op("Reshape", self.norm(heads, norm, norm.eps), self.constant([0, 0, -1]))
 
     def _tables(self, rope: Rope) -> tuple[str, str]:
-        """cos and sin [T, d / 2] of all positions, and of a tree's rows beyond: attention wants one
-        for each slot of its cache, though it looks none of those up."""
+        """cos and sin [T, d / 2] of all positions."""
         if id(rope) not in self._ropes:
-            cos, sin = (np.pad(table, ((0, TREE), (0, 0))) for table in rope.tables())
+            cos, sin = rope.tables()
             half = cos.shape[1] // 2  # the first half of sin is negated
             self._ropes[id(rope)] = self.constant(cos[:, :half]), self.constant(sin[:, half:])
         return self._ropes[id(rope)]
@@ -297,8 +298,6 @@ class Folded(Graph):
         return self._found[id(linears[0])]
 
     def rows(self, table: Tensor) -> str:
-        self.input("slots", np.int64, 1, "groups", "n", 3)
-        self.input("end", np.int64, 1)
         return self.own(super().rows(table))
 
     def norm(self, x: str, norm: Any, eps: float) -> str:
@@ -310,32 +309,10 @@ class Folded(Graph):
     def own(self, x: str) -> str:
         return self.turn(x, self._width)  # its own inverse
 
-    def attend(
-        self, x: str, attention: Attention, rope: Rope, cache: str, rows: Rows = ROWS
-    ) -> str:
-        """Attention that is exact: a row's result does not depend on the slots of what it sees.
-
-        A sum's last bits depend on its order, and 8 bits would make much of them. So weights and
-        values are rounded to whole numbers, whose sums are exact in float64. `exact` makes the
-        inputs.
-        """
-        size, heads, groups = attention.head_dim, attention.heads, attention.kv_heads
-        parts = self._normed_heads(x, attention)
-        for place, count in enumerate((heads, groups)):
-            parts[place] = self.rotate(parts[place], rope, rows[0], count)
-        apart, seen = self.constant([0, 0, groups, size]), []
-        for part, name in zip(parts[1:], (f"{cache}.keys", f"{cache}.values"), strict=True):
-            shape = 1, groups, f"{cache} slots", size
-            kept = self.input(name, np.float32, *shape)
-            new = self.op("Transpose", self.op("Reshape", part, apart), perm=[0, 2, 1, 3])
-            self._nodes.append(helper.make_node("ScatterND", [kept, "slots", new], [f"new.{name}"]))
-            self._outputs.append(_info(f"new.{name}", np.float32, shape))
-            start, axis = self.constant([0]), self.constant([2])
-            seen.append(self.op("Slice", f"new.{name}", start, "end", axis))
-        mixed = self._mix(parts[0], *seen, (groups, heads // groups, size), rows[1])
-        return self.linear(mixed, attention.o_proj)[0]
-
     def _weighted(self, scores: str, values: str) -> str:
+        """Exact: a row's result does not depend on the slots of what it sees. The last bits of a
+        sum depend on its order, and rounding to 8 bits would make much of them. So weights and
+        values become whole numbers, whose sums are exact in float64."""
         steps = self.constant(np.array(WEIGHT_STEPS, np.float32))
         value_steps = self.constant(np.array(VALUE_STEPS, np.float32))
         top = self.op("ReduceMax", scores, self.constant([-1]), keepdims=1)

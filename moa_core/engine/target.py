@@ -15,9 +15,9 @@ from torch import Tensor, nn
 from moa_core.decoding.trace import Drafted
 from moa_core.decoding.verifier import Answer, Asked, LocalVerifier, Verifier
 from moa_core.drafters.base import Drafter
-from moa_core.engine.graph import ROWS, Folded, Graph
+from moa_core.engine.graph import ROWS, Folded, Graph, Rows
 from moa_core.engine.int8 import TOP, largest, slower, stored
-from moa_core.engine.session import Caches, Run, Sessions, exact, one_thread, rows
+from moa_core.engine.session import Caches, Run, Sessions, one_thread, rows
 from moa_core.errors import UserError
 from moa_core.model.cache import KVCache
 from moa_core.model.layers import DecoderLayer, Rope
@@ -103,8 +103,6 @@ class OnnxTarget(Target):
         for start in range(0, len(ids), step):
             part = slice(start, start + step)
             inputs = rows(ids[part], positions[part], cache.length + start, seen)
-            if self._int8:
-                exact(inputs, self.kv_heads, seen)
             shape = 1, len(ids[part]), width
             hidden.append(self._run(inputs, dict.fromkeys(names, shape)))
         states = [torch.cat(parts, 1)[0] for parts in zip(*hidden, strict=True)]
@@ -193,7 +191,7 @@ def graph_weights(target: Target, last: int) -> list[Tensor] | None:
 
 
 def add_layers(
-    graph: Graph, x: str, target: Target, cache: str, last: int, at: tuple[str, str] = ROWS,
+    graph: Graph, x: str, target: Target, cache: str, last: int, at: Rows = ROWS,
     tapped: dict[int, str] | None = None,
 ) -> str:  # fmt: skip
     """A target's last layers, each with its part of a cache, then the final norm.
