@@ -101,9 +101,7 @@ class Graph:
         unit, off = self.constant(UNIT), self.constant(np.array(OFF, np.uint8))
         numbers = self.op("QuantizeLinear", self.op("Div", x, top), unit, off)
         weights, scales = self.constant(whole.weights.numpy()), self.constant(whole.scales.numpy())
-        y = self.op(
-            "MatMulIntegerToFloat", numbers, weights, unit, scales, off, domain=MICROSOFT
-        )
+        y = self.op("MatMulIntegerToFloat", numbers, weights, unit, scales, off, domain=MICROSOFT)
         y = self.op("Mul", y, top)
         y = y if whole.bias is None else self.op("Add", y, self.constant(whole.bias.numpy()))
         return self.cut(y, [linear.out_features for linear in linears])
@@ -283,7 +281,9 @@ class Graph:
 class Folded(Graph):
     """A target's layers in 8 bits, whose residual stream is rotated by their weights."""
 
-    def __init__(self, layers: Sequence[DecoderLayer], whole: Sequence[Mapping[str, Whole]]) -> None:
+    def __init__(
+        self, layers: Sequence[DecoderLayer], whole: Sequence[Mapping[str, Whole]]
+    ) -> None:
         super().__init__(int8=True)
         self._width = layers[0].self_attn.o_proj.out_features
         self._found = {

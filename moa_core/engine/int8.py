@@ -11,7 +11,7 @@ import hashlib
 import logging
 import os
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -203,7 +203,9 @@ def _timed(run: Callable[[], object]) -> float:
     return perf_counter() - start
 
 
-def _probe(kind: str, x: NDArray[np.generic], weights: NDArray[np.generic]) -> Callable[[], list[NDArray[np.generic]]]:
+def _probe(
+    kind: str, x: NDArray[np.generic], weights: NDArray[np.generic]
+) -> Callable[[], list[NDArray[np.generic]]]:
     """A product of a row with a constant matrix, as a graph of its own."""
     import onnxruntime
     from onnx import numpy_helper

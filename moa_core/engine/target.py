@@ -23,7 +23,7 @@ from moa_core.model.cache import KVCache
 from moa_core.model.layers import DecoderLayer, Rope
 from moa_core.model.target import Observation, Target
 
-CHUNK = 256  # prompt tokens read at once: each has attention scores for all tokens before it
+CHUNK = 128  # prompt tokens read at once: each has attention scores for all tokens before it
 
 
 class OnnxVerifier(LocalVerifier):
