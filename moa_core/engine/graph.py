@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
 from torch import Tensor, nn
 
-from moa_core.engine.int8 import OFF, Whole, block, hadamard, joined, parts, rounded
+from moa_core.engine.int8 import OFF, Whole, block, hadamard, joined, parts, rounded, whole_layers
 from moa_core.model.layers import Attention, DecoderLayer, RMSNorm, Rope, SwiGLU
 
 MICROSOFT = "com.microsoft"  # onnxruntime's own operators
@@ -33,11 +33,12 @@ Memory = tuple[str, str, int]  # K and V [B, G, m, d], and G
 class Graph:
     """A graph under construction. Methods add nodes and return the name of their result.
 
-    int8  matrices in 8 bits
+    int8   matrices in 8 bits
+    whole  those that are known, by their first linear layer's id
     """
 
-    def __init__(self, int8: bool = False) -> None:
-        self._int8 = int8
+    def __init__(self, int8: bool = False, whole: Mapping[int, Whole] | None = None) -> None:
+        self._int8, self._found = int8, whole or {}
         self._nodes: list[onnx.NodeProto] = []
         self._constants: list[onnx.TensorProto] = []
         self.weights: dict[str, NDArray[Any]] = {}  # large constants, which the model only names
@@ -95,7 +96,7 @@ class Graph:
         """[.., in] -> [.., out] of each layer."""
         if not self._int8:
             return [self._product(x, linear) for linear in linears]
-        whole = self._whole(linears)
+        whole = self._found.get(id(linears[0])) or rounded(*joined(linears))
         x = self.turn(x, linears[0].in_features) if whole.turned else x
         top = self.op("ReduceMax", self.op("Abs", x), self.constant([-1]), keepdims=1)
         unit, off = self.constant(UNIT), self.constant(np.array(OFF, np.uint8))
@@ -105,9 +106,6 @@ class Graph:
         y = self.op("Mul", y, top)
         y = y if whole.bias is None else self.op("Add", y, self.constant(whole.bias.numpy()))
         return self.cut(y, [linear.out_features for linear in linears])
-
-    def _whole(self, linears: Sequence[nn.Linear]) -> Whole:
-        return rounded(*joined(linears))
 
     def turn(self, x: str, width: int) -> str:
         """x [1, n, width], rotated as by `int8.turn`."""
@@ -183,7 +181,8 @@ class Graph:
             self._outputs.append(_info(f"new.{name}", np.float32, shape))
             start, axis = self.constant([0]), self.constant([2])
             seen.append(self.op("Slice", f"new.{name}", start, "end", axis))
-        mixed = self._mix(parts[0], *seen, (groups, heads // groups, size), rows[1])
+        keys, values = seen
+        mixed = self._mix(parts[0], keys, values, (groups, heads // groups, size), rows[1])
         return self.linear(mixed, attention.o_proj)[0]
 
     def _places(self, slots: str, groups: int) -> str:
@@ -281,21 +280,16 @@ class Graph:
 class Folded(Graph):
     """A target's layers in 8 bits, whose residual stream is rotated by their weights."""
 
-    def __init__(
-        self, layers: Sequence[DecoderLayer], whole: Sequence[Mapping[str, Whole]]
-    ) -> None:
-        super().__init__(int8=True)
-        self._width = layers[0].self_attn.o_proj.out_features
-        self._found = {
+    def __init__(self, layers: Sequence[DecoderLayer]) -> None:
+        whole = {
             id(linears[0]): made[name]
-            for layer, made in zip(layers, whole, strict=True)
+            for layer, made in zip(layers, whole_layers(layers), strict=True)
             for name, linears in parts(layer).items()
         }
+        super().__init__(True, whole)
+        self._width = layers[0].self_attn.o_proj.out_features
         norms = ((layer.input_layernorm, layer.post_attention_layernorm) for layer in layers)
         self._bare = {id(norm) for pair in norms for norm in pair}
-
-    def _whole(self, linears: Sequence[nn.Linear]) -> Whole:
-        return self._found[id(linears[0])]
 
     def rows(self, table: Tensor) -> str:
         return self.own(super().rows(table))

@@ -16,11 +16,13 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from time import perf_counter
+from typing import cast
 
 import numpy as np
+import onnxruntime
 import torch
 from numpy.typing import NDArray
-from onnx import TensorProto, helper
+from onnx import TensorProto, helper, numpy_helper
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
@@ -60,20 +62,21 @@ def hadamard(size: int) -> Tensor:
     found = torch.ones(1, 1)
     while len(found) < size:
         found = torch.cat([torch.cat([found, found], 1), torch.cat([found, -found], 1)])
-    return found / size**0.5
+    return found.div(size**0.5)
 
 
 def turn(x: Tensor) -> Tensor:
     """Each block of x [.., width], rotated. Twice gives x."""
     size = block(x.shape[-1])
-    return (x.unflatten(-1, (-1, size)) @ hadamard(size)).flatten(-2)
+    turned: Tensor = x.unflatten(-1, (-1, size)) @ hadamard(size)
+    return turned.flatten(-2)
 
 
 def joined(linears: Sequence[nn.Linear]) -> tuple[Tensor, Tensor | None]:
     """The weights [out, in] and the biases [out] of linear layers, side by side."""
-    biases = [linear.bias for linear in linears if linear.bias is not None]
-    matrix = torch.cat([linear.weight for linear in linears]).detach()
-    return matrix, torch.cat(biases).detach() if biases else None
+    biases = [linear.bias.detach() for linear in linears if linear.bias is not None]
+    matrix = torch.cat([linear.weight.detach() for linear in linears])
+    return matrix, torch.cat(biases) if biases else None
 
 
 def rounded(matrix: Tensor, bias: Tensor | None, turned: bool = True) -> Whole:
@@ -102,32 +105,48 @@ def folded(layer: DecoderLayer) -> dict[str, Whole]:
     for name, linears in parts(layer).items():
         matrix, bias = joined(linears)
         if name in norms:
-            weight: Tensor = norms[name].weight
-            whole = rounded(turn(matrix * weight.detach()), bias, turned=False)
+            weight = cast(Tensor, norms[name].weight).detach()
+            made[name] = rounded(turn(matrix * weight), bias, turned=False)
         else:
             matrix, bias = turn(matrix.T).T, None if bias is None else turn(bias)
-            whole = rounded(matrix, bias, turned=name == "down")
-        made[name] = whole
+            made[name] = rounded(matrix, bias, turned=name == "down")
     return made
 
 
-def stored(layers: Sequence[DecoderLayer]) -> list[dict[str, Whole]]:
-    """`folded` of each layer, from a file that is written once and mapped into memory."""
-    path = folder() / f"int8-{digest(layers)}.safetensors"
+def whole_layers(layers: Sequence[DecoderLayer]) -> list[dict[str, Whole]]:
+    """`folded` of each layer, from the cache folder."""
+
+    def make() -> dict[str, Whole]:
+        made = [folded(layer).items() for layer in layers]
+        return {f"{at}.{name}": whole for at, layer in enumerate(made) for name, whole in layer}
+
+    found = stored([weight for layer in layers for weight in layer.parameters()], make)
+    return [
+        {name: found[f"{at}.{name}"] for name in parts(layer)} for at, layer in enumerate(layers)
+    ]
+
+
+def whole_head(head: nn.Linear) -> Whole:
+    """A head, from the cache folder."""
+    return stored([*head.parameters()], lambda: {"head": rounded(*joined([head]))})["head"]
+
+
+def stored(weights: Sequence[Tensor], make: Callable[[], dict[str, Whole]]) -> dict[str, Whole]:
+    """What `make` makes of these weights, from a file that is written once and then mapped."""
+    path = folder() / f"int8-{digest(weights)}.safetensors"
     try:
-        return _apart(load_file(path), len(layers))
-    except (OSError, SafetensorError, KeyError):  # not there, or damaged
-        pass
-    whole = [folded(layer) for layer in layers]
+        return _apart(load_file(path))
+    except (OSError, SafetensorError):  # not there, or damaged
+        made = make()
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=path.parent) as beside:
-            save_file(_together(whole), Path(beside) / path.name)
+            save_file(_together(made), Path(beside) / path.name)
             os.replace(Path(beside) / path.name, path)
-        return _apart(load_file(path), len(layers))
+        return _apart(load_file(path))
     except (OSError, SafetensorError) as error:
         log.warning("The 8-bit weights cannot be kept in %s: %s", path.parent, error)
-        return whole
+        return made
 
 
 def folder() -> Path:
@@ -136,39 +155,34 @@ def folder() -> Path:
     return Path(os.environ.get("MOA_CACHE") or Path(base) / "moa")
 
 
-def digest(layers: Sequence[DecoderLayer]) -> str:
-    """A hash of all weights, and of what else decides how they are rounded."""
+def digest(weights: Sequence[Tensor]) -> str:
+    """A hash of weights, and of what else decides how they are rounded."""
     found = hashlib.sha256(f"{FORMAT} {WIDEST} {largest()}".encode())
-    for layer in layers:
-        for name, weight in layer.named_parameters():
-            found.update(f"{name} {tuple(weight.shape)}".encode())
-            found.update(weight.detach().contiguous().numpy())
+    for weight in weights:
+        found.update(f"{tuple(weight.shape)}".encode())
+        found.update(weight.detach().contiguous().numpy().data)
     return found.hexdigest()[:32]
 
 
-def _together(layers: Sequence[Mapping[str, Whole]]) -> dict[str, Tensor]:
+def _together(made: Mapping[str, Whole]) -> dict[str, Tensor]:
     return {
-        f"{place}.{name}.{kind}": value
-        for place, layer in enumerate(layers)
-        for name, whole in layer.items()
+        f"{name}.{kind}": torch.as_tensor(value)
+        for name, whole in made.items()
         for kind, value in vars(whole).items()
-        if isinstance(value, Tensor)
+        if value is not None
     }
 
 
-def _apart(tensors: Mapping[str, Tensor], count: int) -> list[dict[str, Whole]]:
-    return [
-        {
-            name: Whole(
-                tensors[f"{place}.{name}.weights"],
-                tensors[f"{place}.{name}.scales"],
-                tensors.get(f"{place}.{name}.bias"),
-                name == "down",
-            )
-            for name in ("qkv", "o", "gate_up", "down")
-        }
-        for place in range(count)
-    ]
+def _apart(tensors: Mapping[str, Tensor]) -> dict[str, Whole]:
+    return {
+        name: Whole(
+            tensors[f"{name}.weights"],
+            tensors[f"{name}.scales"],
+            tensors.get(f"{name}.bias"),
+            bool(tensors[f"{name}.turned"]),
+        )
+        for name in (key.removesuffix(".weights") for key in tensors if key.endswith(".weights"))
+    }
 
 
 @cache
@@ -207,8 +221,6 @@ def _probe(
     kind: str, x: NDArray[np.generic], weights: NDArray[np.generic]
 ) -> Callable[[], list[NDArray[np.generic]]]:
     """A product of a row with a constant matrix, as a graph of its own."""
-    import onnxruntime
-    from onnx import numpy_helper
 
     types = {"float32": TensorProto.FLOAT, "uint8": TensorProto.UINT8}
     result = TensorProto.FLOAT if kind == "MatMul" else TensorProto.INT32

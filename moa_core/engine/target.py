@@ -16,7 +16,7 @@ from moa_core.decoding.trace import Drafted
 from moa_core.decoding.verifier import Answer, Asked, LocalVerifier, Verifier
 from moa_core.drafters.base import Drafter
 from moa_core.engine.graph import ROWS, Folded, Graph, Rows
-from moa_core.engine.int8 import TOP, largest, slower, stored
+from moa_core.engine.int8 import TOP, largest, slower, whole_head
 from moa_core.engine.session import Caches, Run, Sessions, one_thread, rows
 from moa_core.errors import UserError
 from moa_core.model.cache import KVCache
@@ -74,7 +74,7 @@ class OnnxTarget(Target):
     def _graph(self) -> Graph:
         width = self.config.hidden_size
         layers = cast(tuple[Rope, list[DecoderLayer]], self.own)[1]
-        graph = Folded(layers, stored(layers)) if self._int8 else Graph()
+        graph = Folded(layers) if self._int8 else Graph()
         x = graph.rows(self.embed.weight)
         tapped: dict[int, str] = {}
         last = add_layers(graph, x, self, "text", len(self.layers), tapped=tapped)
@@ -128,7 +128,8 @@ class Heads:
         return cast(nn.Linear, self._head())
 
     def _graph(self) -> Graph:
-        graph, head = Graph(self._int8), self._linear
+        head = self._linear
+        graph = Graph(self._int8, {id(head): whole_head(head)} if self._int8 else None)
         x = graph.input("states", np.float32, 1, "n", head.in_features)
         graph.output("logits", *graph.linear(x, head), 1, "n", head.out_features)
         return graph

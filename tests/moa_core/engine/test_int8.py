@@ -123,8 +123,8 @@ def test_weights_are_rounded_once_and_then_mapped(folder, monkeypatch, caplog):
     with torch.inference_mode(False):
         slow = tiny_target()
     first = accelerate(slow, int8=True).fork().prefill(PROMPT, 40)[0]
-    (path,) = folder.iterdir()
-    rounding = int8.folded
+    path = max(folder.iterdir(), key=lambda path: path.stat().st_size)  # the other is the head's
+    rounding, count = int8.folded, len(list(folder.iterdir()))
     monkeypatch.setattr(int8, "folded", None)  # cannot be called
     assert torch.equal(accelerate(slow, int8=True).fork().prefill(PROMPT, 40)[0], first)
     monkeypatch.setattr(int8, "folded", rounding)
@@ -133,7 +133,7 @@ def test_weights_are_rounded_once_and_then_mapped(folder, monkeypatch, caplog):
     assert path.stat().st_size > 999
     slow.layers[0].mlp.down_proj.weight.mul_(2)  # other weights, another file
     assert not torch.equal(accelerate(slow, int8=True).fork().prefill(PROMPT, 40)[0], first)
-    assert len(list(folder.iterdir())) == 2
+    assert len(list(folder.iterdir())) == count + 1
     slow.layers[0].mlp.down_proj.weight.mul_(2)
     monkeypatch.setenv("MOA_CACHE", str(path))  # a file: nothing can be kept in it
     assert type(accelerate(slow, int8=True)) is OnnxTarget
