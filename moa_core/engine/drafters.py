@@ -53,7 +53,7 @@ class Onnx(Drafter):
 
     def session(self) -> Any:
         """The session; None if torch must run this drafter."""
-        theirs = graph_weights(self._model, self._last)
+        theirs = graph_weights(self._model, self._last, self.head_for(self.target))
         sizes = [part.head_dim for part in self.net.modules() if isinstance(part, Attention)]
         if theirs is None or any(size % 8 for size in sizes):
             return None
@@ -91,12 +91,12 @@ class Onnx(Drafter):
     def _ask(
         self, run: Run, tokens: Tensor, start: int, past: int, seen: Tensor | None, **more: Tensor
     ) -> list[Tensor]:
-        """Logits [1, rows, V] after tokens, as in `Reader.read`; `more` are inputs and outputs."""
+        """Logits [1, rows, D] after tokens, as in `Reader.read`; `more` are inputs and outputs."""
         count = len(tokens)
         places = range(start, start + count) if seen is None else [start] * count
         inputs = {**rows(tokens, places, past, seen), **more}
         widths = {f"new.{name}": one.shape[-1] for name, one in more.items()}
-        widths = {"logits": self._model.head.out_features, **widths}
+        widths = {"logits": self.head.out_features, **widths}
         wanted = 1 if seen is None else count
         return run(inputs, **{name: (1, wanted, width) for name, width in widths.items()})
 
@@ -144,7 +144,7 @@ class OnnxMoA(OnnxReader, MoADrafter):
         if self.tli:
             at = positions, graph.from_first(ROWS[1], 2)
             x = add_layers(graph, x, self.target, "tail", self.tli, at)
-        add_head(graph, x, self.target)
+        add_head(graph, x, self.head_for(self.target))
         return graph
 
     def _memory(self, observation: Observation) -> Tensor:
@@ -200,7 +200,7 @@ class OnnxIndependent(OnnxReader, IndependentDrafter):
     def _graph(self) -> Graph:
         graph, x = self._begun()
         x = add_layers(graph, x, self.small, "text", self._last)
-        add_head(graph, graph.from_first(x), self.small)
+        add_head(graph, graph.from_first(x), self.head_for(self.target))
         return graph
 
     def read(self, tokens: Tensor, start: int, seen: Tensor | None) -> Tensor:
@@ -225,7 +225,7 @@ class OnnxFeatures(Onnx, FeatureDrafter):
     def _layer(self, graph: Graph, x: str, features: str, rope: Rope) -> str: ...
 
     def _head(self, graph: Graph, x: str) -> None:
-        add_head(graph, x, self.target)
+        add_head(graph, x, self.head_for(self.target))
 
     def _step(
         self, tokens: Tensor, features: Tensor, start: int, seen: Tensor | None
@@ -246,7 +246,7 @@ class OnnxEagle(OnnxFeatures, EagleDrafter):
 
 class OnnxEagle3(OnnxFeatures, Eagle3Drafter):
     def session(self) -> Any:
-        """Torch runs heads with their own vocabulary or embeddings: their models are large."""
+        """Torch runs those with a head or embeddings of their own: their models are large."""
         sizes = self.net.config
         return None if sizes.words or sizes.embeddings else super().session()
 
@@ -267,7 +267,7 @@ class OnnxEagle3(OnnxFeatures, Eagle3Drafter):
     def _head(self, graph: Graph, x: str) -> None:
         sizes = self.net.config
         x = x if sizes.norm_output else graph.norm(x, self.net.norm, sizes.eps)
-        add_head(graph, x, self.target)
+        add_head(graph, x, self.head_for(self.target))
 
 
 KINDS = (OnnxMoA, OnnxEagle, OnnxEagle3, OnnxIndependent)

@@ -16,7 +16,7 @@ from moa_core.engine.graph import ROWS, Graph
 from moa_core.engine.session import Caches, Run, Sessions, one_thread, rows
 from moa_core.model.cache import KVCache
 from moa_core.model.layers import DecoderLayer, Rope
-from moa_core.model.target import Observation, Target
+from moa_core.model.target import Matrix, Observation, Target
 
 CHUNK = 256  # prompt tokens read at once: each has attention scores for all tokens before it
 
@@ -43,7 +43,7 @@ class OnnxTarget(Target):
 
     def session(self) -> Any:
         """The session; None if torch must run this target."""
-        weights = graph_weights(self, len(self.layers))
+        weights = graph_weights(self, len(self.layers), self.head)
         return None if weights is None else self._sessions[self.taps].get(weights, self._graph)
 
     def verifier(self, drafter: Drafter) -> Verifier:
@@ -61,7 +61,7 @@ class OnnxTarget(Target):
         states = [*(tapped[layer] for layer in self.taps), last]
         hidden = graph.op("Concat", *states, axis=-1) if self.taps else last
         graph.output("hidden", hidden, 1, "n", len(states) * width)
-        add_head(graph, graph.from_first(last), self)
+        add_head(graph, graph.from_first(last), self.head)
         return graph
 
     def _forward(
@@ -91,10 +91,9 @@ def accelerate(target: Target) -> Target:
     return target if quick.session() is None else quick
 
 
-def graph_weights(target: Target, last: int) -> list[Tensor] | None:
-    """The weights of a target's head and last layers; None if a graph cannot hold them."""
-    table: Any = target.model.get_input_embeddings()
-    head: Any = target.model.get_output_embeddings()
+def graph_weights(target: Target, last: int, head: Matrix) -> list[Tensor] | None:
+    """The weights of a head and a target's last layers; None if a graph cannot hold them."""
+    table = target.model.get_input_embeddings()
     plain = type(table) is nn.Embedding and type(head) is nn.Linear
     if not plain or getattr(target.model, "is_quantized", False):
         return None
@@ -123,10 +122,9 @@ def add_layers(
     return graph.norm(x, target.decoder.norm, target.config.rms_norm_eps)
 
 
-def add_head(graph: Graph, x: str, target: Target) -> None:
-    """Add the output `logits` [1, rows, V] for x [1, rows, E]."""
-    head = cast(nn.Linear, target.model.get_output_embeddings())
-    graph.output("logits", graph.linear(x, head), 1, "rows", head.out_features)
+def add_head(graph: Graph, x: str, head: Matrix) -> None:
+    """Add the output `logits` [1, rows, D] for x [1, rows, E]."""
+    graph.output("logits", graph.linear(x, cast(nn.Linear, head)), 1, "rows", head.out_features)
 
 
 def cached(cache: KVCache, name: str, layers: int) -> Caches:
