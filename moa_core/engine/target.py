@@ -21,7 +21,7 @@ from moa_core.engine.session import Caches, Run, Sessions, one_thread, rows
 from moa_core.errors import UserError
 from moa_core.model.cache import KVCache
 from moa_core.model.layers import DecoderLayer, Rope
-from moa_core.model.target import Observation, Target
+from moa_core.model.target import Matrix, Observation, Target
 
 CHUNK = 128  # prompt tokens read at once: each has attention scores for all tokens before it
 
@@ -58,8 +58,8 @@ class OnnxTarget(Target):
 
     def session(self) -> Any:
         """The session; None if torch must run this target."""
-        weights = graph_weights(self, len(self.layers))
-        if weights is None or heads(self, self._int8).session() is None:
+        weights = graph_weights(self, len(self.layers), self.head)
+        if weights is None or heads(self.head, self._int8).session() is None:
             return None
         self._tapped.update(self.taps)
         return self._sessions.get(weights, self._graph, len(self._tapped))
@@ -91,7 +91,7 @@ class OnnxTarget(Target):
             session, self._bound = self.session(), cache
             caches = cached(cache, "text", len(self.layers))
             self._run = None if session is None else Run(session, caches, self.embed.weight)
-            self._head = None if session is None else Head(self, self._int8)
+            self._head = None if session is None else Head(self.head, self._int8)
         if self._run is None or self._head is None or cache is None:
             return super()._forward(ids, positions, seen)
         count, width = len(ids), self.config.hidden_size
@@ -111,12 +111,12 @@ class OnnxTarget(Target):
 
 
 class Heads:
-    """A model's head as a graph: one for the target and all its drafters.
+    """A head as a graph: one for the target and all its drafters, or for a draft vocabulary.
 
     Called apart from the layers' graphs, because each session packs its weights anew.
     """
 
-    def __init__(self, head: nn.Linear, int8: bool) -> None:
+    def __init__(self, head: Matrix, int8: bool) -> None:
         self._int8, self._sessions = int8, Sessions()
         self._head = weakref.ref(head)  # it is the key of what holds this
 
@@ -139,24 +139,22 @@ HEADS: WeakKeyDictionary[nn.Module, dict[bool, Heads]] = WeakKeyDictionary()
 LOCK = Lock()
 
 
-def heads(target: Target, int8: bool = False) -> Heads:
-    """The head of this target and of its copies with the same weights, in this precision."""
-    linear = cast(nn.Linear, target.model.get_output_embeddings())
+def heads(head: Matrix, int8: bool = False) -> Heads:
+    """This head in this precision, for all who ask."""
     with LOCK:
-        found = HEADS.setdefault(linear, {})
-        return found.setdefault(int8, Heads(linear, int8))
+        return HEADS.setdefault(head, {}).setdefault(int8, Heads(head, int8))
 
 
 class Head:
-    """The head in one run."""
+    """A head in one run."""
 
-    def __init__(self, target: Target, int8: bool = False) -> None:
-        self._run = Run(heads(target, int8).session(), {})
-        self._words = target.head.out_features
+    def __init__(self, head: Matrix, int8: bool = False) -> None:
+        self._run, self._words = Run(heads(head, int8).session(), {}), head.out_features
 
     def __call__(self, states: Tensor) -> Tensor:
-        """[n, E] -> logits [n, V]"""
-        return self._run({"states": states[None]}, {"logits": (1, len(states), self._words)})[0][0]
+        """[n, E] -> logits [n, D]"""
+        (logits,) = self._run({"states": states[None]}, {"logits": (1, len(states), self._words)})
+        return logits[0]
 
 
 def accelerate(target: Target, int8: bool = False) -> Target:
@@ -176,10 +174,9 @@ def accelerate(target: Target, int8: bool = False) -> Target:
     return target
 
 
-def graph_weights(target: Target, last: int) -> list[Tensor] | None:
-    """The weights of a target's last layers; None if a graph cannot hold them."""
-    table: Any = target.model.get_input_embeddings()
-    head: Any = target.model.get_output_embeddings()
+def graph_weights(target: Target, last: int, head: Matrix) -> list[Tensor] | None:
+    """The weights of a target's last layers; None if a graph cannot hold them or the head."""
+    table, head = target.model.get_input_embeddings(), cast(nn.Module, head)
     plain = type(table) is nn.Embedding and type(head) is nn.Linear
     if not plain or getattr(target.model, "is_quantized", False):
         return None
