@@ -37,7 +37,7 @@ def add_target(parser: argparse.ArgumentParser) -> None:
         "--preset", choices=sorted(PRESETS), help="a published target with its drafters"
     )
     parser.add_argument("--target", help=f"{SPEC}; default: {TARGET}")
-    parser.add_argument("--dtype", default="auto", help="auto, float32, bfloat16 or float16")
+    parser.add_argument("--dtype", default="auto", help="auto, float32, bfloat16, float16 or int8")
     parser.add_argument("--device", default="auto", help="auto, cpu, cuda, mps")
     parser.add_argument(
         "--drafts", default="auto", help="precision of drafts: float32, or int8 on a processor; "

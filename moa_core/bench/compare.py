@@ -96,6 +96,6 @@ def _settings(
         "methods": list(methods),
         "prompts": suite_hash(prompts),
         "target": target.name,
-        "dtype": form_name(target.dtype, options.bits),
+        "dtype": form_name(target.dtype, options.bits) if options.bits else target.precision,
         "weights": {"target": checksum([target.head.weight, target.embed.weight]), **weights},
     }

@@ -111,7 +111,7 @@ def run(options: argparse.Namespace) -> None:
     found = rows(records)
     recording = head(
         "link", options.given, **facts,
-        target={"name": whole.name, "dtype": str(whole.dtype).removeprefix("torch.")},
+        target={"name": whole.name, "dtype": whole.precision},
         links={label: {"spec": one.spec} for label, one in links.items()}, rows=found,
     )  # fmt: skip
     write(recording, path)

@@ -76,9 +76,11 @@ class Alone:
         place = self.position + len(self.tokens) + 1
         # The same draw that the target will make at this position, so that the two can agree.
         draw = uniform(self.sampling.seed, place)
-        token = int(probs.argmax() if self.sampling.greedy else sample(probs, [draw])[0])
+        row = int(probs.argmax() if self.sampling.greedy else sample(probs, [draw])[0])
+        words = self.drafter.vocabulary
+        token = row if words is None else int(words[row])
         self.tokens.append(token)
-        return OfflineToken(place, token, float(probs[0, token]), 0.0)
+        return OfflineToken(place, token, float(probs[0, row]), 0.0)
 
     def close(self) -> None:
         """The drafter returns to what it has observed."""

@@ -109,7 +109,7 @@ def about(target: Target, drafter: Drafter, settings: Settings) -> dict[str, Any
         },
         "machine": {
             "device": str(target.device),
-            "dtype": str(target.dtype).removeprefix("torch."),
+            "dtype": target.precision,
             "threads": torch.get_num_threads(),
             "processor": platform.machine(),
             "torch": torch.__version__,

@@ -205,6 +205,7 @@ def grow(
     limit: TreeSettings,
     sizing: Sizing | None = None,
     static: bool = False,
+    words: Tensor | None = None,
 ) -> DraftTree:
     """Grow a tree by the drafter's cumulative log-probability, then keep the best nodes.
 
@@ -216,18 +217,19 @@ def grow(
     sizing       may stop before the limit; None: the limit is the tree's size
     static       choose only by each child's rank, so that the tree always has the same shape, as in
                  EAGLE-1 and Medusa
+    words        [V] token ids of the logits; None: each one's place
     """
     sizing = sizing or Fixed()
     device, least = root_logits.device, sizing.begin()
     breadth = min(limit.breadth, root_logits.shape[-1])
     worth = [rank_worth(rank) for rank in range(1, breadth + 1)] if static else None
-    tried = _children(root_logits[None], [None], breadth, worth, least)
+    tried = _children(root_logits[None], [None], breadth, worth, least, words)
     level, depth = tried, 1
     seen = np.zeros((1, 0), np.bool_)
     while count := sizing.to_expand(level, depth, limit):
         parents = level[:count]
         frontier, seen = _frontier(parents, seen, depth, device)
-        found = _children(expand(frontier), parents, breadth, worth, least)
+        found = _children(expand(frontier), parents, breadth, worth, least, words)
         tried, level = tried + found, sorted(found, key=lambda node: -node.score)
         sizing.drafted(count)
         depth += 1
@@ -253,9 +255,12 @@ def tree_of(root: int, nodes: Sequence[Node]) -> DraftTree:
     )
 
 
-def best_children(logits: Tensor, breadth: int) -> tuple[Tensor, Tensor]:
+def best_children(
+    logits: Tensor, breadth: int, words: Tensor | None = None
+) -> tuple[Tensor, Tensor]:
     """Log-probabilities and ids [b, breadth] of the most probable tokens after logits [b, V]."""
-    return torch.log_softmax(logits.float(), dim=-1).topk(breadth, dim=-1)
+    log_probs, places = torch.log_softmax(logits.float(), dim=-1).topk(breadth, dim=-1)
+    return log_probs, places if words is None else words[places]
 
 
 def rank_worth(rank: int) -> float:
@@ -282,13 +287,14 @@ def _children(
     breadth: int,
     worth: Sequence[float] | None,
     least: float,
+    words: Tensor | None,
 ) -> list[Node]:
     """The most probable next tokens of each parent, best first; None is the root.
 
     logits  [b, V]
     worth   of each rank, if scores depend on ranks
     """
-    best_probs, best_tokens = best_children(logits, breadth)
+    best_probs, best_tokens = best_children(logits, breadth, words)
     found: list[Node] = []
     for parent, log_probs, tokens in zip(
         parents, best_probs.tolist(), best_tokens.tolist(), strict=True

@@ -15,7 +15,7 @@ from moa_core.decoding.policy import Sizer
 from moa_core.decoding.trace import Drafted, Verified
 from moa_core.decoding.tree import DraftTree, Frontier, TreeSettings, grow
 from moa_core.model.cache import KVCache
-from moa_core.model.target import Observation, Target
+from moa_core.model.target import Matrix, Observation, Target
 
 ServerHalf = dict[str, Tensor]
 HalfShapes = dict[str, tuple[int, ...]]
@@ -37,6 +37,8 @@ class Drafter(ABC):
     net: nn.Module  # the trained part, if it has weights
     precision: str | None = "float32"  # of drafts, or int8; None: no network
     static = False  # a tree of fixed shape, as in the first EAGLE
+    vocabulary: Tensor | None = None  # [D] ascending ids of the tokens it can draft; None: all V
+    head: Matrix  # of a run: logits [.., D] of its vocabulary
     beside = False  # whether it needs the target in the same process
 
     @cached_property
@@ -49,6 +51,10 @@ class Drafter(ABC):
         sizer, twin = self.sizer.fork(), copy.copy(self)
         twin.sizer = sizer
         return twin
+
+    def head_for(self, target: Target) -> Matrix:
+        """The head of its drafts: the target's, or its rows for the drafter's vocabulary."""
+        return target.head_of(self.vocabulary)
 
     @abstractmethod
     def open(self, target: Target, capacity: int) -> None:
@@ -86,7 +92,7 @@ class Drafter(ABC):
     ) -> DraftTree:
         """A tree below `token`, of the requested shape or sized as it grows."""
         sizing = self.sizer if settings.auto else None
-        return grow(token, logits, expand, settings, sizing, self.static)
+        return grow(token, logits, expand, settings, sizing, self.static, self.vocabulary)
 
     def learn(self, drafted: Drafted, verified: Verified) -> None:
         """Learn from the last proposal: its accepted nodes and times."""
@@ -101,14 +107,14 @@ class Stepwise(Drafter):
 
     @abstractmethod
     def root(self, token: int) -> Tensor:
-        """Logits [V] after the newest token; all drafts are below it until `forget`.
+        """Logits [D] after the newest token; all drafts are below it until `forget`.
 
         May be called again if nothing was observed in between.
         """
 
     @abstractmethod
     def expand(self, frontier: Frontier) -> Tensor:
-        """Logits [b, V] after the nodes of a level, each seeing the text and its own ancestors."""
+        """Logits [b, D] after the nodes of a level, each seeing the text and its own ancestors."""
 
     @abstractmethod
     def forget(self) -> None:
@@ -120,7 +126,7 @@ class Stepwise(Drafter):
         return tree
 
     def alone(self, token: int) -> Generator[Tensor, int, None]:
-        """Write without the target: yields logits [V], is sent the chosen token.
+        """Write without the target: yields logits [D], is sent the chosen token's id.
 
         Closing it drops the tokens written; observations of the target do not change.
         """
@@ -148,7 +154,7 @@ class Reader(Stepwise):
 
     @abstractmethod
     def read(self, tokens: Tensor, start: int, seen: Tensor | None) -> Tensor:
-        """Logits [n, V] after new tokens [n], which go into the cache.
+        """Logits [n, D] after new tokens [n], which go into the cache.
 
         start  position of the first
         seen   [n, s] bool: they are nodes at that position, and each sees these nodes of the tree;

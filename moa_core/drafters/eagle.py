@@ -85,9 +85,9 @@ class FeatureDrafter(Stepwise):
     def attention(self) -> Attention:
         """The attention of its layer, whose K and V it caches."""
 
-    @abstractmethod
     def logits(self, hidden: Tensor) -> Tensor:
-        """[.., E] predicted features -> logits [.., V] after them."""
+        """[.., E] predicted features -> logits [.., D] after them."""
+        return self.head(hidden)
 
     def embed(self, tokens: Tensor) -> Tensor:
         """[n] -> [n, E]"""
@@ -96,7 +96,7 @@ class FeatureDrafter(Stepwise):
     def open(self, target: Target, capacity: int) -> None:
         self.serve(target, capacity)
         self.rope.reserve(capacity)
-        self.target = target
+        self.target, self.head = target, self.head_for(target)
         groups, size = self.attention.kv_heads, self.attention.head_dim
         self.cache = KVCache(target.device, groups, size, capacity, target.dtype)
         self.ids: list[int] = []  # verified tokens
@@ -132,7 +132,7 @@ class FeatureDrafter(Stepwise):
     def _step(
         self, tokens: Tensor, features: Tensor, start: int, seen: Tensor | None
     ) -> tuple[Tensor, Tensor]:
-        """New features [1, n, E] and logits [n, V]; for text, only those of the last token.
+        """New features [1, n, E] and logits [n, D]; for text, only those of the last token.
 
         tokens    [n] of the text, or nodes at one position, with features [1, n, E]
         seen      [n, s] bool: the nodes that each node sees; None: they are text
@@ -174,6 +174,3 @@ class EagleDrafter(FeatureDrafter):
     def server_half(self, observation: Observation) -> ServerHalf:
         """E numbers per token."""
         return {"features": observation.hidden}
-
-    def logits(self, hidden: Tensor) -> Tensor:
-        return self.target.head(hidden)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
@@ -18,7 +18,7 @@ from moa_core.drafters.eagle import FeatureDrafter
 from moa_core.errors import UserError
 from moa_core.model.cache import KVCache
 from moa_core.model.layers import Attention, DecoderLayer, RMSNorm, Rope, Rotation
-from moa_core.model.target import Observation, Target
+from moa_core.model.target import Matrix, Observation, Target
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class Eagle3Config:
     width        E
     layers       the target's layers whose inputs are its features
     features     the width of each of these inputs
-    words        D, the number of tokens that it can draft; None: the target's head, for all V
+    words        D, if it has a head of its own for the tokens that it can draft; None: the target's
     head_norms   Qwen3's norms over each head of Q and K
     norm_before  one norm over all features before `fc`
     norm_each    a norm for each layer's feature before `fc` (EAGLE 3.1)
@@ -87,8 +87,6 @@ class Eagle3Net(nn.Module):
     Tensor names are those of SafeAILab's files.
     """
 
-    d2t: Tensor  # [D] offset from each drafted id to the target's id
-
     def __init__(self, config: Eagle3Config) -> None:
         super().__init__()
         self.config = config
@@ -102,7 +100,6 @@ class Eagle3Net(nn.Module):
             self.fc_norm = nn.ModuleList(RMSNorm(config.features, eps) for _ in range(count))
         if config.words:
             self.lm_head = nn.Linear(width, config.words, bias=False)
-            self.register_buffer("d2t", torch.zeros(config.words, dtype=torch.long))
         if config.embeddings:
             self.embed_tokens = nn.Embedding(config.embeddings, width)
 
@@ -171,10 +168,9 @@ class Eagle3Drafter(FeatureDrafter):
     def attention(self) -> Attention:
         return self.net.midlayer.self_attn
 
-    def open(self, target: Target, capacity: int) -> None:
-        super().open(target, capacity)
-        if self.net.config.words:  # [D] ids, in the target's vocabulary
-            self._drafted = self.net.d2t + torch.arange(len(self.net.d2t), device=target.device)
+    def head_for(self, target: Target) -> Matrix:
+        own = self.net.config.words
+        return cast(Matrix, self.net.lm_head) if own else super().head_for(target)
 
     def serve(self, target: Target, capacity: int) -> None:
         target.taps = self.net.config.layers
@@ -193,12 +189,7 @@ class Eagle3Drafter(FeatureDrafter):
         )
 
     def logits(self, hidden: Tensor) -> Tensor:
-        hidden = self.net.words(hidden)
-        if not self.net.config.words:
-            return self.target.head(hidden)
-        few: Tensor = self.net.lm_head(hidden)  # [.., D]; other tokens get -inf
-        whole = few.new_full((*few.shape[:-1], self.target.head.out_features), -torch.inf)
-        return whole.index_copy_(-1, self._drafted, few)
+        return self.head(self.net.words(hidden))
 
 
 def default_layers(count: int) -> tuple[int, int, int]:

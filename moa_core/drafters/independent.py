@@ -12,7 +12,7 @@ from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedModel
 
 from moa_core.drafters.base import Reader, ServerHalf
 from moa_core.model.layers import rows_mask
-from moa_core.model.target import Target, moved
+from moa_core.model.target import Matrix, Target, moved
 
 
 class IndependentDrafter(Reader):
@@ -29,8 +29,11 @@ class IndependentDrafter(Reader):
         self.name = name
         self.net = own_parts(small.model)
 
+    def head_for(self, target: Target) -> Matrix:
+        return (target if self.small.head is target.head else self.small).head_of(self.vocabulary)
+
     def open(self, target: Target, capacity: int) -> None:
-        self.target = target
+        self.target, self.head = target, self.head_for(target)
         self.ids = []
         self.text = self.small.tail_cache(len(self.small.layers), capacity)
 
@@ -45,7 +48,7 @@ class IndependentDrafter(Reader):
         mask = rows_mask(count, past, seen, hidden.device)
         hidden = self.small.read_layers(hidden, places[None], mask, self.text)
         self.text.advance(count)
-        return self.small.head(hidden)[0, :, : self.target.config.vocab_size]
+        return self.head(hidden)[0, :, : self.target.config.vocab_size]
 
 
 def own_parts(model: PreTrainedModel) -> nn.ModuleDict:

@@ -60,7 +60,7 @@ class MedusaDrafter(Drafter):
         self.name = name
 
     def open(self, target: Target, capacity: int) -> None:
-        self.target = target
+        self.target, self.head = target, self.head_for(target)
         self._feature: Tensor | None = None  # [1, E] of the last verified token
 
     def server_half(self, observation: Observation) -> ServerHalf:
@@ -85,5 +85,5 @@ class MedusaDrafter(Drafter):
         )
 
     def _ahead(self, feature: Tensor) -> Tensor:
-        """[1, E] -> logits [K, V] of each position ahead."""
-        return self.target.head(self.net(feature)[0])
+        """[1, E] -> logits [K, D] of each position ahead."""
+        return self.head(self.net(feature)[0])

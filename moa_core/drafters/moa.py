@@ -143,7 +143,7 @@ class MoADrafter(Reader):
 
         self.serve(target, capacity)
         self.sa_rope.reserve(capacity)
-        self.target = target
+        self.target, self.head = target, self.head_for(target)
         self.ids: list[int] = []  # verified tokens
         sizes = self.net.config
         self.text = cache(sizes.sa)  # SA's, drafts included
@@ -199,7 +199,7 @@ class MoADrafter(Reader):
         hidden = self.net.cross_attention.attend(hidden, rotation, *memory)
         if self.tail is not None:
             hidden = self._reuse(hidden, start, seen, self.tail)
-        return self.target.head(hidden)[0]
+        return self.head(hidden)[0]
 
     def forget(self) -> None:
         super().forget()

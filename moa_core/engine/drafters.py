@@ -30,7 +30,7 @@ class Onnx(Drafter):
     """
 
     target: Target
-    _head: Any  # Head, if there is a graph
+    _logits: Any  # Head, if there is a graph
 
     def __init__(self, drafter: Drafter, target: Target, int8: bool) -> None:
         self.__dict__.update(drafter.__dict__)
@@ -54,11 +54,11 @@ class Onnx(Drafter):
 
     def session(self) -> Any:
         """The session; None if torch must run this drafter."""
-        theirs = graph_weights(self._model, self._last)
+        theirs = graph_weights(self._model, self._last, self.head_for(self.target))
         sizes = [part.head_dim for part in self.net.modules() if isinstance(part, Attention)]
         if theirs is None or any(size % 8 for size in sizes):
             return None
-        if heads(self._model, self.precision == "int8").session() is None:
+        if heads(self.head_for(self.target), self.precision == "int8").session() is None:
             return None
         return self._sessions.get([*self.net.parameters(), *theirs], self._graph)
 
@@ -66,7 +66,7 @@ class Onnx(Drafter):
         super().open(target, capacity)  # type: ignore[safe-super]  # the torch drafter's
         session = self.session()
         self._run = None if session is None else Run(session, self._caches(), self._table)
-        self._head = None if session is None else Head(self._model, self.precision == "int8")
+        self._logits = None if session is None else Head(self.head, self.precision == "int8")
 
     def observe(self, ids: Sequence[int], half: ServerHalf) -> None:
         with one_thread():
@@ -100,14 +100,14 @@ class Onnx(Drafter):
     def _ask(
         self, run: Run, tokens: Tensor, start: int, past: int, seen: Tensor | None, **more: Tensor
     ) -> list[Tensor]:
-        """Logits [rows, V] after tokens, as in `Reader.read`; `more` are inputs and outputs."""
+        """Logits [rows, D] after tokens, as in `Reader.read`; `more` are inputs and outputs."""
         count = len(tokens)
         places = range(start, start + count) if seen is None else [start] * count
         inputs = {**rows(tokens, places, past, seen), **more}
         shape = 1, 1 if seen is None else count, self._model.config.hidden_size
         names = "states", *(f"new.{name}" for name in more)
         states, *found = run(inputs, dict.fromkeys(names, shape))
-        return [self._head(states[0]), *found]
+        return [self._logits(states[0]), *found]
 
 
 class OnnxReader(Onnx, Reader):
@@ -151,7 +151,7 @@ class OnnxMoA(OnnxReader, MoADrafter):
         memory = graph.memory("memory", sizes.ca.kv_heads, sizes.ca.head_dim)
         x = graph.over(x, net.cross_attention, self._reserved(self.ca_rope), positions, memory)
         if self.tli:
-            at = positions, graph.from_first(ROWS[1], 2)
+            at = positions, graph.from_first(ROWS[1], 2), graph.from_first(ROWS[2], 0)
             x = add_layers(graph, x, self.target, "tail", self.tli, at)
         return self._ended(graph, x)
 
@@ -253,7 +253,7 @@ class OnnxEagle(OnnxFeatures, EagleDrafter):
 
 class OnnxEagle3(OnnxFeatures, Eagle3Drafter):
     def session(self) -> Any:
-        """Torch runs heads with their own vocabulary or embeddings: their models are large."""
+        """Torch runs those with a head or embeddings of their own: their models are large."""
         sizes = self.net.config
         return None if sizes.words or sizes.embeddings else super().session()
 

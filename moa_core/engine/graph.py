@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,37 +11,41 @@ from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
 from torch import Tensor, nn
 
-from moa_core.decoding.tree import LIMITS
+from moa_core.engine.int8 import OFF, Whole, block, hadamard, joined, parts, rounded, whole_layers
 from moa_core.model.layers import Attention, DecoderLayer, RMSNorm, Rope, SwiGLU
 
 MICROSOFT = "com.microsoft"  # onnxruntime's own operators
-BLOCK = 128  # 8-bit weights that share a scale
+UNIT = np.array(1 / 127, np.float32)  # the step of a row whose largest number is 1
 SMALL = 1024  # bytes of a constant that is written into the model itself
-TREE = 1 + max(LIMITS["budget"], LIMITS["breadth"] * LIMITS["depth"])  # rows, verified or grown
+# Steps of attention weights up to 1 and of values up to 256: sums over 8,192 slots fit in float64.
+WEIGHT_STEPS, VALUE_STEPS = 2.0**18, 2.0**13
 TYPES = {
     np.float32: TensorProto.FLOAT, np.int64: TensorProto.INT64, np.int32: TensorProto.INT32,
-    np.uint8: TensorProto.UINT8,
+    np.int8: TensorProto.INT8,
 }  # fmt: skip
 END = np.iinfo(np.int64).max
-Rows = tuple[str, str]  # positions [1, n] and the mask [1, 1, n, past + n] that is added to scores
-ROWS = "positions", "bias"
+# Positions [1, n], the mask [1, 1, n, past + n] that is added to scores, and slots [n] of a cache.
+Rows = tuple[str, str, str]
+ROWS = "positions", "bias", "slots"
 Memory = tuple[str, str, int]  # K and V [B, G, m, d], and G
 
 
 class Graph:
     """A graph under construction. Methods add nodes and return the name of their result.
 
-    int8  8-bit matrices, with a float32 scale per `BLOCK` weights of an output
+    int8   matrices in 8 bits
+    whole  those that are known, by their first linear layer's id
     """
 
-    def __init__(self, int8: bool = False) -> None:
-        self._int8 = int8
+    def __init__(self, int8: bool = False, whole: Mapping[int, Whole] | None = None) -> None:
+        self._int8, self._found = int8, whole or {}
         self._nodes: list[onnx.NodeProto] = []
         self._constants: list[onnx.TensorProto] = []
         self.weights: dict[str, NDArray[Any]] = {}  # large constants, which the model only names
         self._inputs: list[onnx.ValueInfoProto] = []
         self._outputs: list[onnx.ValueInfoProto] = []
         self._ropes: dict[int, tuple[str, str]] = {}
+        self._kept: dict[tuple[str, int], str] = {}  # places in caches
 
     def input(self, name: str, kind: Any, *shape: int | str) -> str:
         self._inputs.append(_info(name, kind, shape))
@@ -92,16 +96,23 @@ class Graph:
         """[.., in] -> [.., out] of each layer."""
         if not self._int8:
             return [self._product(x, linear) for linear in linears]
-        matrix = np.concatenate([_numpy(linear.weight) for linear in linears])  # [out, in]
-        biases = [_numpy(linear.bias) for linear in linears if linear.bias is not None]
-        bias = self.constant(np.concatenate(biases)) if biases else ""
-        whole, scales = eight_bits(matrix)
-        both = self.op(
-            "MatMulNBits", x, self.constant(whole), self.constant(scales), "", "", bias,
-            domain=MICROSOFT, N=len(matrix), K=matrix.shape[1], bits=8, block_size=BLOCK,
-            accuracy_level=4,  # inputs are rounded to 8 bits, too
-        )  # fmt: skip
-        return self.parts(both, [linear.out_features for linear in linears])
+        whole = self._found.get(id(linears[0])) or rounded(*joined(linears))
+        x = self.turn(x, linears[0].in_features) if whole.turned else x
+        top = self.op("ReduceMax", self.op("Abs", x), self.constant([-1]), keepdims=1)
+        unit, off = self.constant(UNIT), self.constant(np.array(OFF, np.uint8))
+        numbers = self.op("QuantizeLinear", self.op("Div", x, top), unit, off)
+        weights, scales = self.constant(whole.weights.numpy()), self.constant(whole.scales.numpy())
+        y = self.op("MatMulIntegerToFloat", numbers, weights, unit, scales, off, domain=MICROSOFT)
+        y = self.op("Mul", y, top)
+        y = y if whole.bias is None else self.op("Add", y, self.constant(whole.bias.numpy()))
+        return self.cut(y, [linear.out_features for linear in linears])
+
+    def turn(self, x: str, width: int) -> str:
+        """x [1, n, width], rotated as by `int8.turn`."""
+        size = block(width)
+        blocks = self.op("Reshape", x, self.constant([-1, size]))
+        blocks = self.op("MatMul", blocks, self.constant(hadamard(size).numpy()))
+        return self.op("Reshape", blocks, self.constant([1, -1, width]))
 
     def _product(self, x: str, linear: nn.Linear) -> str:
         """With the weights as torch holds them, [out, in]: they are not copied."""
@@ -109,7 +120,7 @@ class Graph:
         y = self.op("FusedMatMul", x, weight, domain=MICROSOFT, transB=1)
         return y if linear.bias is None else self.op("Add", y, self.constant(_numpy(linear.bias)))
 
-    def parts(self, x: str, widths: Sequence[int]) -> list[str]:
+    def cut(self, x: str, widths: Sequence[int]) -> list[str]:
         """x [.., sum of widths], cut into parts of these widths."""
         if len(widths) == 1:
             return [x]
@@ -124,9 +135,8 @@ class Graph:
         stays in torch's memory: `Run` binds it."""
         self.input("positions", np.int64, 1, "n")
         self.input("bias", np.float32, 1, 1, "n", "slots")
-        self.input("last", np.int32, 1)
-        self.input("total", np.int32)
-        self.input("first", np.int64, 1)
+        for name, *shape in (("slots", "n"), ("end", 1), ("first", 1)):
+            self.input(name, np.int64, *shape)
         kept = self.input("table", np.float32, *table.shape)
         return self.op("Gather", kept, self.input("tokens", np.int64, 1, "n"))
 
@@ -154,28 +164,37 @@ class Graph:
     def attend(
         self, x: str, attention: Attention, rope: Rope, cache: str, rows: Rows = ROWS
     ) -> str:
-        """Attention through a cache, which the operator extends in place; see `Run`."""
+        """Attention through a cache, which is written in place; see `Run`."""
         size, heads, groups = attention.head_dim, attention.heads, attention.kv_heads
         parts = self.linear(x, attention.q_proj, attention.k_proj, attention.v_proj)
-        turns = size % 16 == 0  # head sizes that the operator can rotate
         if attention.head_norms:
             for place, norm in enumerate((attention.q_norm, attention.k_norm)):
                 parts[place] = self._head_norm(parts[place], norm, size)
-        if not turns:
-            for place, count in enumerate((heads, groups)):
-                parts[place] = self.rotate(parts[place], rope, rows[0], count)
-        kept = [f"{cache}.keys", f"{cache}.values"]
-        shape = 1, groups, f"{cache} slots", size
-        inputs = [self.input(name, np.float32, *shape) for name in kept]
-        tables = self._tables(rope) if turns else ("", "")
-        found = self.ops(
-            3, "GroupQueryAttention", *parts, *inputs, "last", "total", *tables, *rows,
-            domain=MICROSOFT, num_heads=heads, kv_num_heads=groups, do_rotary=int(turns),
-        )  # fmt: skip
-        for place, name in enumerate(kept, 1):
-            self._nodes[-1].output[place] = f"new.{name}"
+        for place, count in enumerate((heads, groups)):
+            parts[place] = self.rotate(parts[place], rope, rows[0], count)
+        apart, seen = self.constant([0, 0, groups, size]), []
+        for part, name in zip(parts[1:], (f"{cache}.keys", f"{cache}.values"), strict=True):
+            shape = 1, groups, f"{cache} slots", size
+            kept, where = self.input(name, np.float32, *shape), self._places(rows[2], groups)
+            new = self.op("Transpose", self.op("Reshape", part, apart), perm=[0, 2, 1, 3])
+            self._nodes.append(helper.make_node("ScatterND", [kept, where, new], [f"new.{name}"]))
             self._outputs.append(_info(f"new.{name}", np.float32, shape))
-        return self.linear(found[0], attention.o_proj)[0]
+            start, axis = self.constant([0]), self.constant([2])
+            seen.append(self.op("Slice", f"new.{name}", start, "end", axis))
+        keys, values = seen
+        mixed = self._mix(parts[0], keys, values, (groups, heads // groups, size), rows[1])
+        return self.linear(mixed, attention.o_proj)[0]
+
+    def _places(self, slots: str, groups: int) -> str:
+        """Where a cache [1, G, m, d] keeps slots [n]: [1, G, n, 3] for `ScatterND`."""
+        if (slots, groups) not in self._kept:
+            zero = self.constant([0])
+            slot = self.op("Reshape", slots, self.constant([1, 1, -1, 1]))
+            group = self.constant(np.arange(groups).reshape(1, -1, 1, 1))
+            none = self.op("Mul", self.op("Add", slot, group), zero)  # [1, G, n, 1]
+            three = none, self.op("Add", none, group), self.op("Add", none, slot)
+            self._kept[slots, groups] = self.op("Concat", *three, axis=-1)
+        return self._kept[slots, groups]
 
     def over(self, x: str, layer: DecoderLayer, rope: Rope, positions: str, memory: Memory) -> str:
         """A decoder layer with attention to a memory: x [B, n, E] -> the same."""
@@ -213,17 +232,26 @@ class Graph:
         )  # fmt: skip
         return keys, values, groups
 
-    def _mix(self, queries: str, keys: str, values: str, sizes: tuple[int, int, int]) -> str:
+    def _mix(
+        self, queries: str, keys: str, values: str, sizes: tuple[int, int, int], bias: str = ""
+    ) -> str:
         """Attention of Q [B, n, H * d] to K, V [B, G, m, d]: [B, n, H * d]. sizes: G, H / G, d."""
         groups, each, size = sizes
         split = self.op("Reshape", queries, self.constant([0, -1, *sizes]))
         split = self.op("Transpose", split, perm=[0, 2, 3, 1, 4])  # [B, G, each, n, d]
         rows = self.op("Reshape", split, self.constant([0, groups, -1, size]))
         scores = self.op("FusedMatMul", rows, keys, domain=MICROSOFT, transB=1, alpha=size**-0.5)
-        mixed = self.op("MatMul", self.op("Softmax", scores, axis=-1), values)
+        if bias:
+            bias = self.op("Tile", bias, self.constant([1, 1, each, 1]))
+            scores = self.op("Add", scores, bias)
+        mixed = self._weighted(scores, values)
         mixed = self.op("Reshape", mixed, self.constant([0, groups, each, -1, size]))
         mixed = self.op("Transpose", mixed, perm=[0, 3, 1, 2, 4])
         return self.op("Reshape", mixed, self.constant([0, -1, groups * each * size]))
+
+    def _weighted(self, scores: str, values: str) -> str:
+        """V, mixed by the softmax of scores."""
+        return self.op("MatMul", self.op("Softmax", scores, axis=-1), values)
 
     def feed(self, x: str, mlp: SwiGLU, norm: Any) -> str:
         """The feed-forward block, its norm and the sum: [.., E] -> the same."""
@@ -237,22 +265,58 @@ class Graph:
         return self.op("Reshape", self.norm(heads, norm, norm.eps), self.constant([0, 0, -1]))
 
     def _tables(self, rope: Rope) -> tuple[str, str]:
-        """cos and sin [T, d / 2] of all positions, and of a tree's rows beyond: attention wants one
-        for each slot of its cache, though it looks none of those up."""
+        """cos and sin [T, d / 2] of all positions."""
         if id(rope) not in self._ropes:
-            cos, sin = (np.pad(table, ((0, TREE), (0, 0))) for table in rope.tables())
+            cos, sin = rope.tables()
             half = cos.shape[1] // 2  # the first half of sin is negated
             self._ropes[id(rope)] = self.constant(cos[:, :half]), self.constant(sin[:, half:])
         return self._ropes[id(rope)]
 
+    def own(self, x: str) -> str:
+        """The residual stream x [1, n, E] in the model's own basis."""
+        return x
 
-def eight_bits(matrix: NDArray[np.float32]) -> tuple[NDArray[np.uint8], NDArray[np.float32]]:
-    """[out, in] -> [out, blocks, BLOCK] around 128, and scales [out, blocks]."""
-    rows, columns = matrix.shape
-    padded = np.pad(matrix, ((0, 0), (0, -columns % BLOCK))).reshape(rows, -1, BLOCK)
-    scales = np.maximum(np.abs(padded).max(-1) / 127, 1e-30).astype(np.float32)
-    whole = np.rint(padded / scales[..., None]) + 128
-    return whole.astype(np.uint8), scales
+
+class Folded(Graph):
+    """A target's layers in 8 bits, whose residual stream is rotated by their weights."""
+
+    def __init__(self, layers: Sequence[DecoderLayer]) -> None:
+        whole = {
+            id(linears[0]): made[name]
+            for layer, made in zip(layers, whole_layers(layers), strict=True)
+            for name, linears in parts(layer).items()
+        }
+        super().__init__(True, whole)
+        self._width = layers[0].self_attn.o_proj.out_features
+        norms = ((layer.input_layernorm, layer.post_attention_layernorm) for layer in layers)
+        self._bare = {id(norm) for pair in norms for norm in pair}
+
+    def rows(self, table: Tensor) -> str:
+        return self.own(super().rows(table))
+
+    def norm(self, x: str, norm: Any, eps: float) -> str:
+        if id(norm) not in self._bare:
+            return super().norm(x, norm, eps)
+        ones = self.constant(np.ones(self._width, np.float32))
+        return self.op("SimplifiedLayerNormalization", x, ones, axis=-1, epsilon=eps)
+
+    def own(self, x: str) -> str:
+        return self.turn(x, self._width)  # its own inverse
+
+    def _weighted(self, scores: str, values: str) -> str:
+        """Exact: a row's result does not depend on the slots of what it sees. The last bits of a
+        sum depend on its order, and rounding to 8 bits would make much of them. So weights and
+        values become whole numbers, whose sums are exact in float64."""
+        steps = self.constant(np.array(WEIGHT_STEPS, np.float32))
+        value_steps = self.constant(np.array(VALUE_STEPS, np.float32))
+        top = self.op("ReduceMax", scores, self.constant([-1]), keepdims=1)
+        weights = self.op("Mul", self.op("Exp", self.op("Sub", scores, top)), steps)
+        weights = self.op("Cast", self.op("Round", weights), to=TensorProto.DOUBLE)
+        total = self.op("ReduceSum", weights, self.constant([-1]), keepdims=1)
+        values = self.op("Round", self.op("Mul", values, value_steps))
+        mixed = self.op("MatMul", weights, self.op("Cast", values, to=TensorProto.DOUBLE))
+        mixed = self.op("Cast", self.op("Div", mixed, total), to=TensorProto.FLOAT)
+        return self.op("Div", mixed, value_steps)
 
 
 def _info(name: str, kind: Any, shape: Sequence[int | str]) -> onnx.ValueInfoProto:

@@ -123,15 +123,15 @@ def rows(
           the text, and only the last one's outputs are needed
     """
     count = len(positions)
-    bias = np.zeros((1, 1, count, past + count), np.float32)
-    if seen is not None:
-        bias[0, 0, :, past + count - seen.shape[1] :][~seen.numpy()] = -np.inf
+    bias = np.zeros((count, past + count), np.float32)
+    among = np.tri(count, dtype=np.bool_) if seen is None else seen.numpy()
+    bias[:, past + count - among.shape[1] :][~among] = -np.inf
     return {
         "tokens": np.asarray(tokens, np.int64)[None],
         "positions": np.array([positions], np.int64),
-        "bias": bias,
-        "last": np.array([past + count - 1], np.int32),
-        "total": np.array(past + count, np.int32),
+        "bias": bias[None, None],
+        "slots": np.arange(past, past + count),
+        "end": np.array([past + count]),
         "first": np.array([count - 1 if seen is None else 0]),
     }
 

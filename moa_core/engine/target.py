@@ -15,13 +15,15 @@ from torch import Tensor, nn
 from moa_core.decoding.trace import Drafted
 from moa_core.decoding.verifier import Answer, Asked, LocalVerifier, Verifier
 from moa_core.drafters.base import Drafter
-from moa_core.engine.graph import ROWS, Graph
+from moa_core.engine.graph import ROWS, Folded, Graph, Rows
+from moa_core.engine.int8 import TOP, largest, slower, whole_head
 from moa_core.engine.session import Caches, Run, Sessions, one_thread, rows
+from moa_core.errors import UserError
 from moa_core.model.cache import KVCache
 from moa_core.model.layers import DecoderLayer, Rope
-from moa_core.model.target import Observation, Target
+from moa_core.model.target import Matrix, Observation, Target
 
-CHUNK = 256  # prompt tokens read at once: each has attention scores for all tokens before it
+CHUNK = 128  # prompt tokens read at once: each has attention scores for all tokens before it
 
 
 class OnnxVerifier(LocalVerifier):
@@ -31,15 +33,23 @@ class OnnxVerifier(LocalVerifier):
 
 
 class OnnxTarget(Target):
-    """A target that reads and verifies with a float32 graph; torch does the rest."""
+    """A target that reads and verifies with a graph; torch does the rest.
 
-    def __init__(self, target: Target) -> None:
+    int8  matrices in 8 bits. What it tells others is float32, in the model's own basis.
+    """
+
+    def __init__(self, target: Target, int8: bool = False) -> None:
         self.__dict__.update(target.__dict__)
+        self._int8 = int8
         self._sessions = Sessions()
         self._tapped: set[int] = set()  # layers that any drafter has tapped so far
         self._run: Run | None = None
         self._head: Head | None = None
         self._bound: KVCache | None = None  # the cache that the run uses
+
+    @property
+    def precision(self) -> str:
+        return "int8" if self._int8 else super().precision
 
     def fork(self) -> OnnxTarget:
         twin = super().fork()
@@ -48,8 +58,8 @@ class OnnxTarget(Target):
 
     def session(self) -> Any:
         """The session; None if torch must run this target."""
-        weights = graph_weights(self, len(self.layers))
-        if weights is None or heads(self).session() is None:
+        weights = graph_weights(self, len(self.layers), self.head)
+        if weights is None or heads(self.head, self._int8).session() is None:
             return None
         self._tapped.update(self.taps)
         return self._sessions.get(weights, self._graph, len(self._tapped))
@@ -62,12 +72,14 @@ class OnnxTarget(Target):
             return super().keep(path)
 
     def _graph(self) -> Graph:
-        graph, width = Graph(), self.config.hidden_size
+        width = self.config.hidden_size
+        layers = cast(tuple[Rope, list[DecoderLayer]], self.own)[1]
+        graph = Folded(layers) if self._int8 else Graph()
         x = graph.rows(self.embed.weight)
         tapped: dict[int, str] = {}
         last = add_layers(graph, x, self, "text", len(self.layers), tapped=tapped)
         for layer in self._tapped:
-            graph.output(f"tap.{layer}", tapped[layer], 1, "n", width)
+            graph.output(f"tap.{layer}", graph.own(tapped[layer]), 1, "n", width)
         graph.output("hidden", last, 1, "n", width)
         return graph
 
@@ -79,7 +91,7 @@ class OnnxTarget(Target):
             session, self._bound = self.session(), cache
             caches = cached(cache, "text", len(self.layers))
             self._run = None if session is None else Run(session, caches, self.embed.weight)
-            self._head = None if session is None else Head(self)
+            self._head = None if session is None else Head(self.head, self._int8)
         if self._run is None or self._head is None or cache is None:
             return super()._forward(ids, positions, seen)
         count, width = len(ids), self.config.hidden_size
@@ -99,12 +111,12 @@ class OnnxTarget(Target):
 
 
 class Heads:
-    """A model's head as a graph: one for the target and all its drafters.
+    """A head as a graph: one for the target and all its drafters, or for a draft vocabulary.
 
     Called apart from the layers' graphs, because each session packs its weights anew.
     """
 
-    def __init__(self, head: nn.Linear, int8: bool) -> None:
+    def __init__(self, head: Matrix, int8: bool) -> None:
         self._int8, self._sessions = int8, Sessions()
         self._head = weakref.ref(head)  # it is the key of what holds this
 
@@ -116,9 +128,10 @@ class Heads:
         return cast(nn.Linear, self._head())
 
     def _graph(self) -> Graph:
-        graph, head = Graph(self._int8), self._linear
-        x = graph.input("states", np.float32, "n", head.in_features)
-        graph.output("logits", *graph.linear(x, head), "n", head.out_features)
+        head = self._linear
+        graph = Graph(self._int8, {id(head): whole_head(head)} if self._int8 else None)
+        x = graph.input("states", np.float32, 1, "n", head.in_features)
+        graph.output("logits", *graph.linear(x, head), 1, "n", head.out_features)
         return graph
 
 
@@ -126,36 +139,44 @@ HEADS: WeakKeyDictionary[nn.Module, dict[bool, Heads]] = WeakKeyDictionary()
 LOCK = Lock()
 
 
-def heads(target: Target, int8: bool = False) -> Heads:
-    """The head of this target and of its copies with the same weights, in this precision."""
-    linear = cast(nn.Linear, target.model.get_output_embeddings())
+def heads(head: Matrix, int8: bool = False) -> Heads:
+    """This head in this precision, for all who ask."""
     with LOCK:
-        found = HEADS.setdefault(linear, {})
-        return found.setdefault(int8, Heads(linear, int8))
+        return HEADS.setdefault(head, {}).setdefault(int8, Heads(head, int8))
 
 
 class Head:
-    """The head in one run."""
+    """A head in one run."""
 
-    def __init__(self, target: Target, int8: bool = False) -> None:
-        self._run = Run(heads(target, int8).session(), {})
-        self._words = target.head.out_features
+    def __init__(self, head: Matrix, int8: bool = False) -> None:
+        self._run, self._words = Run(heads(head, int8).session(), {}), head.out_features
 
     def __call__(self, states: Tensor) -> Tensor:
-        """[n, E] -> logits [n, V]"""
-        return self._run({"states": states}, {"logits": (len(states), self._words)})[0]
+        """[n, E] -> logits [n, D]"""
+        (logits,) = self._run({"states": states[None]}, {"logits": (1, len(states), self._words)})
+        return logits[0]
 
 
-def accelerate(target: Target) -> Target:
-    """A target with the same weights that runs as a graph, or the same target if none can."""
-    quick = OnnxTarget(target)
-    return target if quick.session() is None else quick
+def accelerate(target: Target, int8: bool = False) -> Target:
+    """A target with the same weights that runs as a graph, or the same target if none can.
+
+    UserError if it must be in 8 bits and none can.
+    """
+    quick = OnnxTarget(target, int8)
+    if quick.session() is not None:
+        if int8 and largest() < TOP:
+            slower()
+        return quick
+    if int8:
+        raise UserError(
+            f"{target.name} cannot run in int8: that needs a CPU, and layers as in Llama or Qwen."
+        )
+    return target
 
 
-def graph_weights(target: Target, last: int) -> list[Tensor] | None:
-    """The weights of a target's last layers; None if a graph cannot hold them."""
-    table: Any = target.model.get_input_embeddings()
-    head: Any = target.model.get_output_embeddings()
+def graph_weights(target: Target, last: int, head: Matrix) -> list[Tensor] | None:
+    """The weights of a target's last layers; None if a graph cannot hold them or the head."""
+    table, head = target.model.get_input_embeddings(), cast(nn.Module, head)
     plain = type(table) is nn.Embedding and type(head) is nn.Linear
     if not plain or getattr(target.model, "is_quantized", False):
         return None
@@ -168,7 +189,7 @@ def graph_weights(target: Target, last: int) -> list[Tensor] | None:
 
 
 def add_layers(
-    graph: Graph, x: str, target: Target, cache: str, last: int, at: tuple[str, str] = ROWS,
+    graph: Graph, x: str, target: Target, cache: str, last: int, at: Rows = ROWS,
     tapped: dict[int, str] | None = None,
 ) -> str:  # fmt: skip
     """A target's last layers, each with its part of a cache, then the final norm.
@@ -181,7 +202,7 @@ def add_layers(
         if tapped is not None:
             tapped[place] = x
         x = graph.layer(x, layer, rope, f"{cache}.{place}", at)
-    return graph.norm(x, target.decoder.norm, target.config.rms_norm_eps)
+    return graph.norm(graph.own(x), target.decoder.norm, target.config.rms_norm_eps)
 
 
 def cached(cache: KVCache, name: str, layers: int) -> Caches:

@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 from safetensors.torch import save_file
-from torch import nn
+from torch import Tensor, nn
 from transformers import AutoModelForCausalLM, LlamaForCausalLM
 
 from moa_core.drafters.base import Drafter
@@ -29,6 +29,7 @@ from moa_core.loading.untrusted import Count, careful, section, value
 from moa_core.model.target import Target, moved
 
 log = logging.getLogger(__name__)
+SCALE = ".scale"  # ends the name of the scales of a matrix in eight bits
 OF_OUR_OWN = ("medusa", "glide", "independent")  # methods whose files always have our keys
 
 
@@ -41,11 +42,14 @@ def build_drafter(
 
     tli  layers to reuse; None: the config's value, else 0
     """
+    tensors = unpacked(tensors)
     if is_eagle3(tensors):
         config, tensors = in_one_form(config, tensors)
     fit.check_fit(config, target, name)
     ours = section(config, "drafter", name)
     drafter = build(_method(ours, tensors, name), config, tensors, target, tli, name)
+    words = formats.vocabulary_of(tensors, target.config.vocab_size, name)
+    drafter.vocabulary = None if words is None else words.to(target.device)
     drafter.tree = tree_settings(section(ours, "tree", name), name)
     if note := fit.other_weights(config, target, name):
         log.warning(note)
@@ -142,12 +146,40 @@ def filled(make: Callable[[], nn.Module], tensors: fit.Tensors, name: str) -> nn
 def save_drafter(
     folder: Path, drafter: Drafter, target: Target, more: dict[str, Any], dtype: torch.dtype
 ) -> None:
-    """Write a drafter's folder; `more` are our own keys (training, metrics, tree, licence)."""
+    """Write a drafter's folder; `more` are our own keys (training, metrics, tree, licence).
+
+    dtype  of the weights; int8: with a scale for each row of a matrix, as graphs run them
+    """
     folder.mkdir(parents=True, exist_ok=True)
     text = json.dumps(drafter_config(drafter, target, more), indent=2)
     (folder / "config.json").write_text(text + "\n", encoding="utf-8")
-    tensors = {key: one.to(dtype).contiguous() for key, one in drafter.net.state_dict().items()}
+    tensors: fit.Tensors = {}
+    for key, one in drafter.net.state_dict().items():
+        if dtype == torch.int8:
+            tensors |= _packed(key, one.float())
+        else:
+            tensors[key] = one.to(dtype).contiguous()
+    if (words := drafter.vocabulary) is not None:
+        tensors["d2t"] = (words - torch.arange(len(words), device=words.device)).int()
     save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
+
+
+def _packed(key: str, weight: Tensor) -> fit.Tensors:
+    """A matrix in eight bits, with the scale of each row beside it; a vector as it is."""
+    if weight.ndim < 2:
+        return {key: weight.contiguous()}
+    scale = weight.abs().amax(1).clamp_min(1e-12) / 127
+    return {key: (weight / scale[:, None]).round().to(torch.int8), key + SCALE: scale}
+
+
+def unpacked(tensors: fit.Tensors) -> fit.Tensors:
+    """A file's tensors, with matrices in eight bits times their scales."""
+    scales = {key.removesuffix(SCALE): tensors[key] for key in tensors if key.endswith(SCALE)}
+    return {
+        key: one.float() * scales[key][:, None] if key in scales else one
+        for key, one in tensors.items()
+        if not key.endswith(SCALE)
+    }
 
 
 def drafter_config(drafter: Drafter, target: Target, more: dict[str, Any]) -> dict[str, Any]:
@@ -155,6 +187,8 @@ def drafter_config(drafter: Drafter, target: Target, more: dict[str, Any]) -> di
     config = target.config
     shared = ("hidden_size", "rms_norm_eps", "vocab_size", "max_position_embeddings")
     keys, ours = formats.config_keys(drafter)
+    if (words := drafter.vocabulary) is not None:
+        keys["draft_vocab_size"] = len(words)
     return {
         **{key: getattr(config, key) for key in shared},
         "rope_theta": config.rope_parameters["rope_theta"],

@@ -215,8 +215,9 @@ def eagle3_sizes(
     words, embeddings = tensors.get("lm_head.weight"), tensors.get("embed_tokens.weight")
     if embeddings is not None:
         check_same(name, "embeddings", len(embeddings), target.vocab_size)
-    if words is not None:
-        _check_words(tensors["d2t"], len(words), target.vocab_size, name)
+    if words is not None and tensors["d2t"].shape != (len(words),):
+        found = tuple(tensors["d2t"].shape)
+        raise ValueError(f"d2t has the shape {found}, not ({len(words)},)")
     layers = _layers(config, target.num_hidden_layers, name)
     if len(layers) != joined // features:
         raise UserError(
@@ -260,12 +261,19 @@ def _layers(config: dict[str, Any], count: int, name: str) -> tuple[int, ...]:
     return tuple(layer + 1 for layer in named) if named[0] == 1 else tuple(named)
 
 
-def _check_words(offsets: Tensor, count: int, vocabulary: int, name: str) -> None:
-    if offsets.shape != (count,) or offsets.is_floating_point():
-        raise ValueError(f"d2t has the shape {tuple(offsets.shape)}, not ({count},)")
-    ids = offsets + torch.arange(count, device=offsets.device)  # a net is built on "meta"
-    if not (bool((ids >= 0).all()) and bool((ids < vocabulary).all())):
+def vocabulary_of(tensors: Tensors, count: int, name: str) -> Tensor | None:
+    """The ids [D] of the tokens that a file's drafter drafts; None: all of the target's `count`.
+
+    As in EAGLE-3's files, `d2t` holds each one's offset from its place.
+    """
+    if (offsets := tensors.get("d2t")) is None:
+        return None
+    if offsets.ndim != 1 or offsets.is_floating_point():
+        raise UserError(f"{name} does not fit this target: d2t is not a list of whole numbers.")
+    ids = offsets.long() + torch.arange(len(offsets))
+    if not (bool((ids >= 0).all()) and bool((ids < count).all())):
         raise UserError(f"{name} drafts tokens that this target's vocabulary does not have.")
+    return ids
 
 
 def rope_of(config: dict[str, Any], name: str) -> dict[str, Any]:
@@ -287,6 +295,5 @@ def eagle3_keys(sizes: Eagle3Config, rope: Mapping[str, Any]) -> dict[str, Any]:
         "head_dim": sizes.head_dim,
         "intermediate_size": sizes.inner,
         "rope_parameters": dict(rope),
-        **({"draft_vocab_size": sizes.words} if sizes.words else {}),
         **{key: True for key, on in flags.items() if on},
     }

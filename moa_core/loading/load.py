@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -30,7 +31,10 @@ from moa_core.loading.presets import pinned
 from moa_core.loading.untrusted import careful, read_config, read_tensors
 from moa_core.model.target import Target
 
-DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
+DTYPES = {
+    "float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16,
+    "int8": torch.float32,  # of the weights that are rounded, and of all that drafters read
+}  # fmt: skip
 DRAFTS = ("auto", "int8", "float32")  # precisions of drafts
 
 
@@ -63,7 +67,7 @@ def wanted_drafts(asked: str, dtype: str) -> str:
     """The precision of drafts: float32 if a dtype was named. UserError for an unknown one."""
     if asked not in DRAFTS:
         raise UserError(f"Drafts are {', '.join(DRAFTS)}, not {asked!r}.")
-    return asked if asked != "auto" or dtype == "auto" else "float32"
+    return asked if asked != "auto" or dtype in ("auto", "int8") else "float32"
 
 
 def load_target(
@@ -73,6 +77,7 @@ def load_target(
 ) -> Target:  # fmt: skip
     """Load a target: None or smollm2-135m, a folder, a GGUF file, or a Hub id or id@revision.
 
+    dtype     int8: its matrices in 8 bits as an ONNX graph, on a CPU
     bits      4 or 8: its linear layers as NF4 or 8-bit integers, by bitsandbytes; None: unchanged
     drafts    int8: 8-bit weights; float32; auto: int8 for a float32 target on a CPU, unless a
               dtype was named
@@ -88,10 +93,13 @@ def load_target(
     place = catalog.locate(None if spec is None else str(spec))
     where = pick_device(device)
     wanted = pick_dtype(dtype, where)
+    if dtype == "int8" and (where.type != "cpu" or bits):
+        raise UserError("int8 runs on a CPU, without --load-in-4bit or --load-in-8bit.")
     folder = catalog.config_folder(str(place), report)
     config = config_of(folder)
     name = _called(place)
     need = check_room(name, config, wanted, where, bits, drafters_beside(drafters, report))
+    need = replace(need, form=dtype) if dtype == "int8" else need
     if spec is not None:
         report(f"{name} will need {need}.")
     if catalog.on_hub(place):
@@ -102,7 +110,7 @@ def load_target(
     target.eos_ids, target.drafts = _eos_ids(target), precision
     if drafts == "int8" and (target.device.type != "cpu" or target.dtype != torch.float32):
         raise UserError("Drafts in int8 need a float32 target on a CPU: leave out --drafts.")
-    return accelerate(target)
+    return accelerate(target, dtype == "int8")
 
 
 def _called(place: Path | str) -> str:

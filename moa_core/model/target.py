@@ -109,6 +109,7 @@ class Target:
         # RoPE and layers in our form, with the model's weights; None if layers have another form
         self.own = _in_our_form(self)
         self.drafts = "auto"  # requested precision of drafts: auto, int8, float32
+        self._heads: dict[Any, Matrix] = {}  # of draft vocabularies, shared by all drafters
         self._cache: KVCache | None = None
         self.taps: tuple[int, ...] = ()  # layers whose inputs this run's drafter also reads
         self._pending: Tensor | None = None  # [n, E] hidden states of the tree being verified
@@ -123,6 +124,11 @@ class Target:
     def dtype(self) -> torch.dtype:
         dtype: torch.dtype = self.model.dtype
         return dtype
+
+    @property
+    def precision(self) -> str:
+        """The number format of its weights, for people."""
+        return str(self.dtype).removeprefix("torch.")
 
     @property
     def head_dim(self) -> int:
@@ -146,6 +152,16 @@ class Target:
             if kind == "sliding_attention" and _slides(self.config)
         ]
         return min([int(self.config.max_position_embeddings), *windows])
+
+    def head_of(self, words: Tensor | None) -> Matrix:
+        """The head's rows for these token ids [D], in a copy that all who ask share; None: all."""
+        if words is None:
+            return self.head
+        weight = self.head.weight
+        key = words.cpu().numpy().tobytes(), weight.data_ptr(), weight.dtype
+        if key not in self._heads:
+            self._heads[key] = _rows(self.head, words)
+        return self._heads[key]
 
     def fork(self) -> Self:
         """The same weights, for another run."""
@@ -293,6 +309,16 @@ class Taps:
         """[.., (taps + 1) E]: the kept inputs, in order, then the last hidden state."""
         kept = [self._kept[layer] for layer in self._layers]
         return torch.cat([*kept, hidden], -1) if kept else hidden
+
+
+def _rows(head: Matrix, words: Tensor) -> Matrix:
+    """A head for some of the tokens."""
+    with torch.no_grad(), torch.device("meta"):
+        few: Any = nn.Linear(head.weight.shape[1], len(words), bias=False)
+    few.weight = nn.Parameter(head.weight.detach()[words], requires_grad=False)
+    if (bias := getattr(head, "bias", None)) is not None:
+        few.bias = nn.Parameter(bias.detach()[words], requires_grad=False)
+    return cast(Matrix, few)
 
 
 def head_size(config: PretrainedConfig) -> int:

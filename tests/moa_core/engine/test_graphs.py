@@ -15,7 +15,7 @@ from moa_core.decoding.tree import DraftTree, Frontier
 from moa_core.drafters.base import Drafter
 from moa_core.engine import accelerate, accelerate_drafter, drafters
 from moa_core.engine import target as targets
-from moa_core.engine.graph import BLOCK, eight_bits
+from moa_core.engine.int8 import rounded, turn
 from moa_core.engine.target import OnnxTarget
 from moa_core.model.cache import KVCache
 from moa_core.model.target import Target
@@ -42,17 +42,17 @@ METHODS = (
 
 
 @torch.no_grad()
-def loud(method: str, target: Target, rounded: bool = False) -> Drafter:
-    """A drafter whose every part says much. rounded: with weights that eight bits hold exactly."""
+def loud(method: str, target: Target, whole: bool = False) -> Drafter:
+    """A drafter whose every part says much. whole: with weights that eight bits hold exactly."""
     drafter = variant(method, target)
     torch.manual_seed(1)
     for weight in drafter.net.parameters():
-        weight.normal_(1.0 if weight.ndim == 1 else 0.0, 0.1 if rounded else 0.2)
-    for part in (drafter.net, target.model) if rounded else ():
+        weight.normal_(1.0 if weight.ndim == 1 else 0.0, 0.1 if whole else 0.2)
+    for part in (drafter.net, target.model) if whole else ():
         for linear in (one for one in part.modules() if isinstance(one, nn.Linear)):
-            for block in linear.weight.split(BLOCK, 1):
-                scale = block.abs().amax(1, keepdim=True) / 127
-                block.copy_((block / scale).round() * scale)
+            turned = turn(linear.weight)
+            scales = turned.abs().amax(1, keepdim=True) / 127
+            linear.weight.copy_(turn((turned / scales).round() * scales))
     return drafter
 
 
@@ -91,7 +91,7 @@ def test_every_level_says_what_torch_says(method, shape, int8, monkeypatch):
     monkeypatch.setattr(drafters, "LSA_CHUNK", 8)
     with torch.inference_mode(False):
         target = tiny_target(**SHAPES[shape])
-        slow = loud(method, target, rounded=int8)
+        slow = loud(method, target, whole=int8)
     quick = accelerate_drafter(slow, target, int8)
     assert quick.precision == ("int8" if int8 else "float32") and type(quick) is not type(slow)
     assert quick.tli == slow.tli and quick.name == slow.name and quick.net is slow.net
@@ -175,15 +175,15 @@ def test_torch_leaves_the_processor_to_the_graphs(monkeypatch):
         torch.set_num_threads(1)
 
 
-def test_eight_bits_hold_the_largest_number_of_each_block():
-    matrix = torch.randn(5, BLOCK + 40)
+def test_eight_bits_hold_the_largest_number_of_each_row():
+    matrix = torch.randn(5, 96)
     matrix[2] = 0
-    whole, scales = eight_bits(matrix.numpy())
-    blocks = (torch.from_numpy(whole).float() - 128) * torch.from_numpy(scales)[..., None]
-    back = blocks.flatten(1)
-    assert back[:, BLOCK + 40 :].abs().max() == 0 and back.shape == (5, 2 * BLOCK)
-    assert (back[:, : BLOCK + 40] - matrix).abs().max() <= matrix.abs().max() / 127 / 2 + 1e-6
-    assert int(whole.min()) >= 1 and whole[2].max() == 128
+    whole = rounded(matrix, None)
+    assert whole.weights.shape == (96, 5) and whole.weights[:, 2].abs().max() == 0
+    assert whole.weights.abs().amax(0)[[0, 1, 3, 4]].tolist() == [127] * 4
+    back = turn(whole.weights.T * whole.scales[:, None])
+    assert (back - matrix).norm() < 0.01 * matrix.norm()
+    torch.testing.assert_close(turn(turn(matrix)), matrix)
 
 
 def test_the_engine_keeps_no_events_to_send(tmp_path):

@@ -1,0 +1,239 @@
+"""Matrices in 8 bits: each row of a matrix, and each row of numbers, has a scale of its own.
+
+A Hadamard rotation of small blocks comes first: it spreads outliers, which would make a scale
+coarse (QuaRot, arXiv 2404.00456). The target's residual stream is rotated once and for all, by its
+weights, so that only `down_proj` and the head rotate their input.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import os
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from time import perf_counter
+from typing import cast
+
+import numpy as np
+import onnxruntime
+import torch
+from numpy.typing import NDArray
+from onnx import TensorProto, helper, numpy_helper
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import Tensor, nn
+
+from moa_core.model.layers import DecoderLayer
+
+log = logging.getLogger(__name__)
+WIDEST = 64  # numbers that are rotated together
+TOP = 127  # the largest weight, where the processor adds up products without loss
+FORMAT = 1  # of the files
+OFF = 128  # added to a row's whole numbers, which are 1 to 255
+
+
+@dataclass(frozen=True)
+class Whole:
+    """One or several linear layers, side by side.
+
+    weights  [in, out] int8
+    scales   [out]
+    turned   whether their input is rotated before it is rounded
+    """
+
+    weights: Tensor
+    scales: Tensor
+    bias: Tensor | None
+    turned: bool = True
+
+
+def block(width: int) -> int:
+    """How many numbers are rotated together: the largest power of two that divides the width."""
+    return min(WIDEST, width & -width)
+
+
+@cache
+def hadamard(size: int) -> Tensor:
+    """[size, size] orthogonal, symmetric, hence its own inverse."""
+    found = torch.ones(1, 1)
+    while len(found) < size:
+        found = torch.cat([torch.cat([found, found], 1), torch.cat([found, -found], 1)])
+    return found.div(size**0.5)
+
+
+def turn(x: Tensor) -> Tensor:
+    """Each block of x [.., width], rotated. Twice gives x."""
+    size = block(x.shape[-1])
+    turned: Tensor = x.unflatten(-1, (-1, size)) @ hadamard(size)
+    return turned.flatten(-2)
+
+
+def joined(linears: Sequence[nn.Linear]) -> tuple[Tensor, Tensor | None]:
+    """The weights [out, in] and the biases [out] of linear layers, side by side."""
+    biases = [linear.bias.detach() for linear in linears if linear.bias is not None]
+    matrix = torch.cat([linear.weight.detach() for linear in linears])
+    return matrix, torch.cat(biases) if biases else None
+
+
+def rounded(matrix: Tensor, bias: Tensor | None, turned: bool = True) -> Whole:
+    """matrix  [out, in]"""
+    matrix, top = turn(matrix) if turned else matrix, largest()
+    scales = (matrix.abs().amax(1) / top).clamp_min(1e-30)
+    whole = (matrix / scales[:, None]).round().to(torch.int8)
+    return Whole(whole.T.contiguous(), scales, bias, turned)
+
+
+def parts(layer: DecoderLayer) -> dict[str, tuple[nn.Linear, ...]]:
+    """Linear layers with the same input."""
+    attention, mlp = layer.self_attn, layer.mlp
+    return {
+        "qkv": (attention.q_proj, attention.k_proj, attention.v_proj),
+        "o": (attention.o_proj,),
+        "gate_up": (mlp.gate_proj, mlp.up_proj),
+        "down": (mlp.down_proj,),
+    }
+
+
+def folded(layer: DecoderLayer) -> dict[str, Whole]:
+    """A layer whose input and output are rotated, and whose norms have no weights."""
+    norms = {"qkv": layer.input_layernorm, "gate_up": layer.post_attention_layernorm}
+    made: dict[str, Whole] = {}
+    for name, linears in parts(layer).items():
+        matrix, bias = joined(linears)
+        if name in norms:
+            weight = cast(Tensor, norms[name].weight).detach()
+            made[name] = rounded(turn(matrix * weight), bias, turned=False)
+        else:
+            matrix, bias = turn(matrix.T).T, None if bias is None else turn(bias)
+            made[name] = rounded(matrix, bias, turned=name == "down")
+    return made
+
+
+def whole_layers(layers: Sequence[DecoderLayer]) -> list[dict[str, Whole]]:
+    """`folded` of each layer, from the cache folder."""
+
+    def make() -> dict[str, Whole]:
+        made = [folded(layer).items() for layer in layers]
+        return {f"{at}.{name}": whole for at, layer in enumerate(made) for name, whole in layer}
+
+    found = stored([weight for layer in layers for weight in layer.parameters()], make)
+    return [
+        {name: found[f"{at}.{name}"] for name in parts(layer)} for at, layer in enumerate(layers)
+    ]
+
+
+def whole_head(head: nn.Linear) -> Whole:
+    """A head, from the cache folder."""
+    return stored([*head.parameters()], lambda: {"head": rounded(*joined([head]))})["head"]
+
+
+def stored(weights: Sequence[Tensor], make: Callable[[], dict[str, Whole]]) -> dict[str, Whole]:
+    """What `make` makes of these weights, from a file that is written once and then mapped."""
+    path = folder() / f"int8-{digest(weights)}.safetensors"
+    try:
+        return _apart(load_file(path))
+    except (OSError, SafetensorError):  # not there, or damaged
+        made = make()
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=path.parent) as beside:
+            save_file(_together(made), Path(beside) / path.name)
+            os.replace(Path(beside) / path.name, path)
+        return _apart(load_file(path))
+    except (OSError, SafetensorError) as error:
+        log.warning("The 8-bit weights cannot be kept in %s: %s", path.parent, error)
+        return made
+
+
+def folder() -> Path:
+    """The cache folder of this program."""
+    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(os.environ.get("MOA_CACHE") or Path(base) / "moa")
+
+
+def digest(weights: Sequence[Tensor]) -> str:
+    """A hash of weights, and of what else decides how they are rounded."""
+    found = hashlib.sha256(f"{FORMAT} {WIDEST} {largest()}".encode())
+    for weight in weights:
+        found.update(f"{tuple(weight.shape)}".encode())
+        found.update(weight.detach().contiguous().numpy().data)
+    return found.hexdigest()[:32]
+
+
+def _together(made: Mapping[str, Whole]) -> dict[str, Tensor]:
+    return {
+        f"{name}.{kind}": torch.as_tensor(value)
+        for name, whole in made.items()
+        for kind, value in vars(whole).items()
+        if value is not None
+    }
+
+
+def _apart(tensors: Mapping[str, Tensor]) -> dict[str, Whole]:
+    return {
+        name: Whole(
+            tensors[f"{name}.weights"],
+            tensors[f"{name}.scales"],
+            tensors.get(f"{name}.bias"),
+            bool(tensors[f"{name}.turned"]),
+        )
+        for name in (key.removesuffix(".weights") for key in tensors if key.endswith(".weights"))
+    }
+
+
+@cache
+def largest() -> int:
+    """The largest weight here: half as much on a processor that adds up two products in 16 bits."""
+    ones, weights = np.full((2, 64), 255, np.uint8), np.full((64, 16), TOP, np.int8)
+    (found,) = _probe("MatMulInteger", ones, weights)()
+    return TOP if (found == 64 * 255 * TOP).all() else TOP // 2
+
+
+@cache
+def slower(width: int = 1024, count: int = 12) -> bool:
+    """Whether a product in 8 bits is slower here than one in float32: measured, and logged."""
+    rng = np.random.default_rng(0)
+    x, weights = rng.normal(size=(count, width)), rng.normal(size=(width, 4 * width))
+    runs = (
+        _probe("MatMulInteger", (x * 30 + OFF).astype(np.uint8), (weights * 30).astype(np.int8)),
+        _probe("MatMul", x.astype(np.float32), weights.astype(np.float32)),
+    )
+    whole, plain = (min(_timed(run) for _ in range(20)) for run in runs)
+    if found := whole > plain:
+        log.warning(
+            "This processor multiplies 8-bit integers at %.1f x the speed of float32: without "
+            "--dtype int8 it is faster.", plain / whole,
+        )  # fmt: skip
+    return found
+
+
+def _timed(run: Callable[[], object]) -> float:
+    start = perf_counter()
+    run()
+    return perf_counter() - start
+
+
+def _probe(
+    kind: str, x: NDArray[np.generic], weights: NDArray[np.generic]
+) -> Callable[[], list[NDArray[np.generic]]]:
+    """A product of a row with a constant matrix, as a graph of its own."""
+
+    types = {"float32": TensorProto.FLOAT, "uint8": TensorProto.UINT8}
+    result = TensorProto.FLOAT if kind == "MatMul" else TensorProto.INT32
+    graph = helper.make_graph(
+        [helper.make_node(kind, ["x", "weights"], ["y"])], "probe",
+        [helper.make_tensor_value_info("x", types[str(x.dtype)], x.shape)],
+        [helper.make_tensor_value_info("y", result, None)],
+        [numpy_helper.from_array(weights, "weights")],
+    )  # fmt: skip
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=10)
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = torch.get_num_threads()
+    session = onnxruntime.InferenceSession(
+        model.SerializeToString(), options, providers=["CPUExecutionProvider"]
+    )
+    return lambda: session.run(None, {"x": x})
