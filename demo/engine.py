@@ -26,9 +26,10 @@ from moa_core.drafters.base import Drafter, Stepwise
 from moa_core.drafters.known import WITHOUT_WEIGHTS
 from moa_core.drafters.moa import MoADrafter
 from moa_core.errors import UserError
+from moa_core.loading import smollm2
 from moa_core.loading.catalog import DEFAULT_DRAFTER, DrafterInfo, Installed, bundle
 from moa_core.loading.hub import silent
-from moa_core.loading.load import first_eagle, load_drafter, load_target
+from moa_core.loading.load import first_eagle, load_drafter, load_target, pick_device
 from moa_core.loading.memory import parameters
 from moa_core.loading.memory import size as amount
 from moa_core.loading.names import matched
@@ -42,6 +43,7 @@ T = TypeVar("T")
 
 MOST_NEW_TOKENS = 512
 FIXED_TREE = TreeSettings()  # the page's
+IN_INT8 = ", int8"  # after the default target's name: the same in another precision
 PATIENCE = 30.0  # seconds to wait for a lost link when the drafter has no more to write
 
 
@@ -109,7 +111,15 @@ class Engine:
         found = there.get(first, Installed(first, {}))
         if self.given:
             found = Installed(first, self.given)
-        return {first: found, **{name: one for name, one in there.items() if name != first}}
+        in_int8 = {first + IN_INT8: found} if first == smollm2.NAME and self._on_cpu else {}
+        others = {name: one for name, one in there.items() if name != first}
+        return {first: found, **in_int8, **others}
+
+    @property
+    def _on_cpu(self) -> bool:
+        """Whether the first target runs on a CPU, in the precision that suits it."""
+        free = self._how.get("dtype", "auto") == "auto" and not self._how.get("bits")
+        return free and pick_device(self._how.get("device", "auto")).type == "cpu"
 
     @property
     def first(self) -> str:
@@ -155,14 +165,17 @@ class Engine:
             return self._loading[name]
 
     def _load(self, name: str) -> Target:
-        how = dict(self._how) if name == self.first else {}
+        spec = name.removesuffix(IN_INT8)
+        how = dict(self._how) if spec == self.first else {}
         report = how.pop("report", silent)
+        if spec != name:
+            how["dtype"] = "int8"
 
         def heard(words: str) -> None:
             self._said[name] = words
             report(words)
 
-        target = load_target(name or None, **how, report=heard)
+        target = load_target(spec or None, **how, report=heard)
         self._threads[name] = settle(target)
         return target
 
