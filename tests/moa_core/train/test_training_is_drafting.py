@@ -103,7 +103,7 @@ def test_eagle_s_noise_is_uniform_around_zero_and_each_row_s_own(target, eagle, 
     assert torch.equal(noise[0], noise[1]) and not torch.equal(noise[0], noise[2])
     assert all(0.9 * most < each.abs().max() <= most + 1e-4 for each in noise)
     assert abs(float(noise[0].mean())) < most / 10
-    both = losses._noise(lesson.hidden.repeat(2, 1, 1), 0, [0, 1])
+    both = losses.noise(lesson.hidden.repeat(2, 1, 1), 0, [0, 1])
     assert not torch.equal(both[0], both[1])
 
 
