@@ -58,10 +58,14 @@ def _add_training(parser: argparse.ArgumentParser, drafters: bool) -> None:
     rows, length = (8, 512) if drafters else (16, 256)  # the same number of tokens in an update
     text = parser.add_argument_group("text")
     _add(text, "data", named, "folder of .txt, .txt.gz, .jsonl or .jsonl.gz files; or a data set, "
-         "by folder or Hub id", required=True)
+         "by folder or Hub id", required=not drafters)
     if drafters:
-        _add(text, "own-tokens", 0, "tokens that the target writes first, for half of the "
+        _add(text, "prompts", path, "file of JSON lines, each with a `prompt` or `messages`, which "
+             "the target answers first")
+        _add(text, "own-tokens", 1_000_000, "tokens of these answers; with --data, half of the "
              "training text")
+        _add(text, "draft-vocabulary", 0, "draft only the most frequent tokens of the replies, "
+             "this many; 0: all")
     _add(text, "rows", rows, "packed rows per update")
     _add(text, "row-length", length, "tokens per row")
     _add(text, "seed", 0, "of order, first weights and all draws")
@@ -202,7 +206,8 @@ def _drafters(options: argparse.Namespace) -> None:
         raise UserError(f"{target.name} has no tokenizer: text cannot be turned into its tokens.")
     plan = Plan(
         methods=tuple(methods), rows=options.rows, seed=options.seed,
-        row_length=options.row_length, own_tokens=options.own_tokens, start=options.start,
+        row_length=options.row_length, prompts=options.prompts, own_tokens=options.own_tokens,
+        words=options.draft_vocabulary, start=options.start,
         weights=Weights(options.cross_entropy, options.feature),
     )  # fmt: skip
     schedule = Schedule(
@@ -224,10 +229,12 @@ def _drafters(options: argparse.Namespace) -> None:
     _tell_next(f"Trained: {', '.join(folders)}.", line)
 
 
-def _data(options: argparse.Namespace) -> Path:
+def _data(options: argparse.Namespace) -> Path | None:
     """The folder of text, or the one into which a data set is fetched from the Hub or a folder."""
     from moa_core.train.corpus import fetch, has_rows, has_text
 
+    if options.data is None:
+        return None
     folder, name = Path(os.path.expanduser(options.data)), options.data
     if os.path.isdir(folder):
         if has_text(folder) or not has_rows(folder):

@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
@@ -61,14 +62,18 @@ class Plan:
     """How drafters are trained, apart from the schedule.
 
     rows        packed rows of `row_length` tokens per update
-    own_tokens  tokens that the target writes first; they become half of the training text
+    prompts     file of prompts that the target answers first
+    own_tokens  tokens of these answers; with data, they become half of the training text
+    words       D, the most frequent tokens of the text, which drafters may draft; 0: all
     start       folder of drafters to continue from with a new schedule
     """
 
     methods: tuple[str, ...] = ("moa-n0", "moa-n1", "eagle2")
     rows: int = 16
     row_length: int = 1024
+    prompts: Path | None = None
     own_tokens: int = 0
+    words: int = 0
     start: Path | None = None
     weights: losses.Weights = field(default_factory=losses.Weights)
     seed: int = 0
@@ -76,7 +81,7 @@ class Plan:
 
 def train_drafters(
     target: Target,
-    data: Path,
+    data: Path | None,
     tokenizer: Path,
     out: Path,
     schedule: Schedule,
@@ -90,23 +95,26 @@ def train_drafters(
     watched  prompts by kind, to measure acceptance during training; each drafter keeps its best
              weights
     """
-    drafters = {method: _begun(method, target, plan) for method in plan.methods}
     if plan.row_length > target.context:
         raise UserError(
             f"Rows of {plan.row_length} tokens are longer than {target.name} can read: give a "
             f"--row-length of at most {target.context}."
         )
     out.mkdir(parents=True, exist_ok=True)
+    batches = _batches(target, data, tokenizer, out, plan, machine.workers)
+    words = _words(target, batches, out / "words.npy", plan.words) if plan.words else None
+    drafters = {method: _begun(method, target, plan) for method in plan.methods}
+    for drafter in drafters.values():
+        drafter.vocabulary = words if plan.start is None else drafter.vocabulary
     about = {name: _about(name, drafter, plan) for name, drafter in drafters.items()}
     trainees = {name: trainee(drafter, target, plan.weights) for name, drafter in drafters.items()}
     if machine.compiled:
         for each in trainees.values():
             each.compile_features()
-    batches = _batches(target, data, tokenizer, out, plan, machine.workers)
     progress = Progress(target, drafters, watched, watch_times) if watched else None
     models: dict[str, nn.Module] = dict(trainees)
     run = Run(out / "run", models, batches, schedule, machine, asdict(plan), progress)
-    lessons = _Lessons(target, drafters.values(), plan, run)
+    lessons = _Lessons(target, drafters.values(), plan, run, words)
     run.train(lessons, _step, count=lambda batch: predictable(batch).sum())
     if progress:
         progress.restore_best()
@@ -131,6 +139,17 @@ def _begun(method: str, target: Target, plan: Plan) -> Drafter:
     return load_drafter(str(plan.start / method), target)
 
 
+def _words(target: Target, batches: Batches, path: Path, count: int) -> Tensor:
+    """The ids [D] of the most frequent tokens in replies, and those that end them; counted once."""
+    if not path.exists():
+        frequency = batches.frequencies(target.config.vocab_size)
+        frequency[list(target.eos_ids)] = frequency.max() + 1
+        # Of equally rare ones, those that the tokenizer learnt first.
+        most = np.argsort(-frequency, kind="stable")[: min(count, target.config.vocab_size)]
+        np.save(path, np.sort(most))
+    return torch.from_numpy(np.load(path)).to(target.device)
+
+
 def _about(name: str, drafter: Drafter, plan: Plan) -> dict[str, Any]:
     """A drafter's size, and the training of the drafter that it continues from."""
     earlier = None
@@ -141,7 +160,7 @@ def _about(name: str, drafter: Drafter, plan: Plan) -> dict[str, Any]:
 
 
 def _batches(
-    target: Target, data: Path, tokenizer: Path, out: Path, plan: Plan, workers: int
+    target: Target, data: Path | None, tokenizer: Path, out: Path, plan: Plan, workers: int
 ) -> Batches:
     """Batches, after the target has written the text that the plan asks for."""
     own = out / "own_text.npz" if plan.own_tokens else None
@@ -173,8 +192,15 @@ def trainee(drafter: Drafter, target: Target, weights: losses.Weights) -> losses
 class _Lessons:
     """What all drafters share on a batch: the target's lesson and the drawn boundaries."""
 
-    def __init__(self, target: Target, drafters: Iterable[Drafter], plan: Plan, run: Run) -> None:
-        self._target, self._plan, self._run = target, plan, run
+    def __init__(
+        self,
+        target: Target,
+        drafters: Iterable[Drafter],
+        plan: Plan,
+        run: Run,
+        words: Tensor | None,
+    ) -> None:
+        self._target, self._plan, self._run, self._words = target, plan, run, words
         self._tails = {d.tli for d in drafters if isinstance(d, MoADrafter) and d.tli}
         for drafter in drafters:
             if isinstance(drafter, Eagle3Drafter):
@@ -188,7 +214,7 @@ class _Lessons:
         # Seed and update alone decide the draws, so resumed runs and runs in parts draw the same.
         generator = torch.Generator().manual_seed((plan.seed * 1_000_003 + update) * 1_009)
         masks = on_policy(batch, generator, BLOCK, staircase, plan.rows)
-        return teach(self._target, batch, self._tails), masks
+        return teach(self._target, batch, self._tails, self._words), masks
 
 
 def fresh(method: str, target: Target, seed: int) -> Drafter:
@@ -232,7 +258,7 @@ def moa_config(target: Target) -> MoAConfig:
     """
     config = target.config
     heads, width, kv_width = config.num_attention_heads, config.hidden_size, target.kv_width
-    one = Sizes(heads, target.kv_heads, target.head_dim, width * 7 // 4)
+    one = Sizes(heads, target.kv_heads, target.head_dim, config.intermediate_size)
     # The largest head count, at most the target's, that divides W into even sizes.
     lsa_heads = next(h for h in range(heads, 0, -1) if kv_width % h == 0 and kv_width // h % 2 == 0)
     groups = next(g for g in range(max(1, lsa_heads // 4), 0, -1) if lsa_heads % g == 0)

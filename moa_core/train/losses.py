@@ -61,6 +61,11 @@ class Trainee(nn.Module, ABC):
         """
 
 
+    def missing(self, batch: Batch, lesson: Lesson, masks: Masks) -> tuple[Tensor, Tensor]:
+        """What the features lack of the target's [B, n, E], and where that matters [B, n] bool."""
+        raise NotImplementedError
+
+
 class MoATrainee(Trainee):
     """MoA's training forward. Its logits equal those of the drafting path, draft by draft."""
 
@@ -77,16 +82,23 @@ class MoATrainee(Trainee):
     def forward(
         self, batch: Batch, lesson: Lesson, masks: Masks, seed: int
     ) -> tuple[Tensor, Stats]:
+        hidden, before_tail = self._hidden(batch, lesson, masks)
+        return self._loss(hidden, before_tail, lesson, masks)
+
+    def missing(self, batch: Batch, lesson: Lesson, masks: Masks) -> tuple[Tensor, Tensor]:
+        return lesson.hidden - self._hidden(batch, lesson, masks)[0], masks.loss
+
+    def _hidden(self, batch: Batch, lesson: Lesson, masks: Masks) -> tuple[Tensor, Tensor]:
         # LSA is the costly part: it runs for the positions that CA sees in a row with a loss.
         seen = (masks.ca & masks.loss[:, None, :, None]).any(2)[:, 0]  # [B, T]
-        found: Tensor = self._memory(lesson.vectors[seen], self._drafter.layer_rope)  # [n, E]
-        memory = found.new_zeros(*seen.shape, found.shape[-1]).index_put((seen,), found)
+        dense: Tensor = self._memory(lesson.vectors[seen], self._drafter.layer_rope)  # [n, E]
+        memory = dense.new_zeros(*seen.shape, dense.shape[-1]).index_put((seen,), dense)
         for rope in (self._drafter.sa_rope, self._drafter.ca_rope):
             rope.reserve(batch.ids.shape[1])
         rotation = self._drafter.ca_rope(batch.positions, memory)
         remembered = self.net.cross_attention.memorise(memory, rotation)
-        hidden, before_tail = self.features(batch, lesson, masks, remembered)
-        return self._loss(hidden, before_tail, lesson, masks)
+        found: tuple[Tensor, Tensor] = self.features(batch, lesson, masks, remembered)
+        return found
 
     def features(
         self, batch: Batch, lesson: Lesson, masks: Masks, remembered: tuple[Tensor, Tensor]
@@ -150,6 +162,10 @@ class EagleTrainee(Trainee):
         feature = _smooth(hidden, lesson.hidden[:, 1:], loss)
         stats = {"cross_entropy": entropy.detach(), "feature": feature.detach()}
         return self._weights.cross_entropy * entropy + self._weights.feature * feature, stats
+
+    def missing(self, batch: Batch, lesson: Lesson, masks: Masks) -> tuple[Tensor, Tensor]:
+        found = self.features(batch, lesson, lesson.hidden[:, :-1])
+        return lesson.hidden[:, 1:] - found, predictable(batch)[:, 1:]
 
     def features(self, batch: Batch, lesson: Lesson, before: Tensor) -> Tensor:
         """The head's input at tokens 1.., from the features before them, [B, T - 1, E]."""
