@@ -155,6 +155,8 @@ def _check(options: argparse.Namespace) -> None:
     if options.kind == "measure":
         return
     check_folder(options.out)
+    if options.kind == "drafters" and options.data is None and options.prompts is None:
+        raise UserError("Say what to train on: give --data, --prompts or both.")
     if (options.updates is None) == (options.minutes is None):
         raise UserError("Say how long to train: give either --updates or --minutes.")
     if options.kind == "target" and options.new_tokenizer and options.start is None:
@@ -265,13 +267,15 @@ def _tell_next(result: str, *lines: Sequence[str]) -> None:
 
 
 def _watched(
-    options: argparse.Namespace, target: Target, data: Path
+    options: argparse.Namespace, target: Target, data: Path | None
 ) -> dict[str, list[list[int]]] | None:
     """Prompts by kind for measuring drafters during training; None if there are none."""
-    from moa_core.train.measure import heldout_prompts
+    from moa_core.train.measure import heldout_chats, heldout_prompts
 
     if options.watch is None:
-        found = heldout_prompts(target, data, 2)
+        if options.prompts is not None:
+            return heldout_chats(target, options.prompts, 8)
+        found = heldout_prompts(target, data, 2) if data else {}
         if not found:
             print(
                 f"{NONE_HELD_OUT.format(options.data)} So acceptance is not measured as they "

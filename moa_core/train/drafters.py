@@ -6,9 +6,10 @@ Untrained drafters of all methods have about as many parameters.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field
+from itertools import islice
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -39,6 +40,7 @@ from moa_core.train.loop import Machine, Run, Schedule
 from moa_core.train.masks import BLOCK, Masks, on_policy, predictable
 from moa_core.train.measure import Progress
 from moa_core.train.teacher import Lesson, let_gradients_through, teach
+from moa_core.train.transplant import BATCHES, transplant
 from moa_core.train.unrolled import Eagle3Trainee
 
 Net = TypeVar("Net", bound=nn.Module)
@@ -115,6 +117,8 @@ def train_drafters(
     models: dict[str, nn.Module] = dict(trainees)
     run = Run(out / "run", models, batches, schedule, machine, asdict(plan), progress)
     lessons = _Lessons(target, drafters.values(), plan, run, words)
+    if run.update == 0 and plan.start is None:
+        _transplant(target, drafters, trainees, batches, lessons)
     run.train(lessons, _step, count=lambda batch: predictable(batch).sum())
     if progress:
         progress.restore_best()
@@ -150,6 +154,23 @@ def _words(target: Target, batches: Batches, path: Path, count: int) -> Tensor:
     return torch.from_numpy(np.load(path)).to(target.device)
 
 
+def _transplant(
+    target: Target,
+    drafters: Mapping[str, Drafter],
+    trainees: Mapping[str, losses.Trainee],
+    batches: Batches,
+    lessons: _Lessons,
+) -> None:
+    """Give fresh drafters their first weights, from the first batches."""
+    place, taught = batches.place, []
+    for batch in islice(batches, BATCHES):
+        batch = batch.to(str(target.device))
+        taught.append((batch, *lessons(batch, 0)))
+    batches.place = place
+    for name, drafter in drafters.items():
+        transplant(trainees[name], drafter, target, taught)
+
+
 def _about(name: str, drafter: Drafter, plan: Plan) -> dict[str, Any]:
     """A drafter's size, and the training of the drafter that it continues from."""
     earlier = None
@@ -163,10 +184,11 @@ def _batches(
     target: Target, data: Path | None, tokenizer: Path, out: Path, plan: Plan, workers: int
 ) -> Batches:
     """Batches, after the target has written the text that the plan asks for."""
-    own = out / "own_text.npz" if plan.own_tokens else None
-    if own:
-        processes = workers if target.device.type == "cpu" else 1
-        own_text.write(target, own, plan.own_tokens, own_text.Writing(data, plan.seed), processes)
+    own = None
+    if plan.prompts:
+        own, processes = out / "own_text.npz", workers if target.device.type == "cpu" else 1
+        writing = own_text.Writing(plan.prompts, plan.seed)
+        own_text.write(target, own, plan.own_tokens, writing, processes)
     return Batches(Recipe(data, tokenizer, plan.seed, plan.row_length, own), plan.rows)
 
 

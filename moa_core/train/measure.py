@@ -21,9 +21,11 @@ from moa_core.model.target import Target
 from moa_core.text import prompt_ids, tokenizer_of
 from moa_core.train import corpus
 from moa_core.train.bundle import tasks
-from moa_core.train.own_text import PLAIN_START, answers
+from moa_core.train.own_text import prompts_in
 from moa_core.train.tokenizer import Encoded, encode_many
 
+PLAIN_START = 48  # tokens of a plain text, as a prompt
+LONGEST = 256  # tokens of a prompt that acceptance is measured on
 TREE = TreeSettings(5, 4, 11)  # the same for all methods, to compare the methods alone
 
 
@@ -39,6 +41,32 @@ def task_accuracy(target: Target, per_kind: int = 100) -> dict[str, float]:
         right = [tasks.check(task, text) for task, text in zip(posed, texts, strict=True)]
         scores[kind] = sum(right) / per_kind
     return {**scores, "all": sum(scores.values()) / len(scores)}
+
+
+@torch.inference_mode()
+def answers(
+    target: Target, prompts: list[list[int]], longest: int, sample: bool = False
+) -> list[list[int]]:
+    """Replies to prompts in one batch, cut after the end-of-turn token."""
+    tokenizer = tokenizer_of(target)
+    end, pad = tokenizer.eos_token_id, tokenizer.pad_token_id
+    pad = end if pad is None else pad
+    width = max(map(len, prompts))
+    ids = torch.full((len(prompts), width), pad)
+    for row, prompt in enumerate(prompts):
+        ids[row, width - len(prompt) :] = torch.tensor(prompt)
+    seen = torch.arange(width) >= width - torch.tensor([len(p) for p in prompts])[:, None]
+    sampling = {"temperature": 1.0, "top_k": 0, "top_p": 1.0} if sample else {}
+    output = target.model.generate(
+        ids.to(target.device),
+        attention_mask=seen.long().to(target.device),
+        max_new_tokens=min(longest, target.context - width),
+        do_sample=sample,
+        eos_token_id=end,
+        pad_token_id=pad,
+        **{"temperature": None, "top_k": None, "top_p": None, **sampling},
+    )[:, width:].tolist()
+    return [reply[: reply.index(end) + 1] if end in reply else reply for reply in output]
 
 
 @torch.inference_mode()
@@ -93,6 +121,13 @@ def heldout_prompts(target: Target, data: Path, each: int) -> dict[str, list[lis
             if starts and 0 < starts[-1] < target.context - 128:
                 found[document.kind].append(ids[: starts[-1]])
     return dict(found)
+
+
+def heldout_chats(target: Target, path: Path, count: int) -> dict[str, list[list[int]]]:
+    """The first few held-out prompts of a file of prompts."""
+    turns = [turns[0] for _, turns in prompts_in(path, kept=True)]
+    ids = [prompt_ids(tokenizer_of(target), turn) for turn in turns[: 4 * count]]
+    return {"chat": [one for one in ids if len(one) < LONGEST][:count]}
 
 
 def acceptance(

@@ -61,17 +61,14 @@ class Eagle3Trainee(Trainee):
         (found, _), *_ = self.features(batch, lesson, batch.rows[:, None])
         return lesson.hidden[:, 1:] / self.net.norm.weight - found, predictable(batch)[:, 1:]
 
-    def tapped(self, lesson: Lesson) -> Tensor:
-        """[B, T, taps * E] the inputs of the layers that it reads, side by side."""
-        layers, count = self.net.config.layers, len(self._target[0].layers)
-        return torch.cat([lesson.entering[count - layer] for layer in layers], -1)
-
     def features(self, batch: Batch, lesson: Lesson, chosen: Tensor) -> list[tuple[Tensor, Tensor]]:
         """The net's output for each draft in a row [B, n, E], and its rows [B, n].
 
         chosen  rows [B, m] that are drafted on from; of the first draft, all rows are made
         """
-        hidden = self.net.fuse(self.tapped(lesson).to(self.net.fc.weight.dtype))[:, :-1]
+        layers, count = self.net.config.layers, len(self._target[0].layers)
+        tapped = torch.cat([lesson.entering[count - layer] for layer in layers], -1)
+        hidden = self.net.fuse(tapped.to(self.net.fc.weight.dtype))[:, :-1]
         visible = same_document(batch.segment[:, :-1])  # [B, 1, T - 1, T - 1]
         places = torch.arange(hidden.shape[1], device=hidden.device).expand(len(hidden), -1)
         row = torch.arange(len(hidden), device=hidden.device)[:, None]

@@ -23,7 +23,7 @@ from moa_core.train.bundle.prompts import Chat
 from moa_core.train.bundle.words import LITTLE
 from moa_core.train.corpus import Document
 from moa_core.train.measure import reply_loss, task_accuracy
-from moa_core.train.own_text import answers
+from moa_core.train.measure import answers
 from moa_core.train.tokenizer import encode_many
 
 VISITORS = ASSETS / "suites" / "visitors.jsonl"

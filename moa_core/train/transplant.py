@@ -23,16 +23,17 @@ from moa_core.train.batches import Batch
 from moa_core.train.losses import Trainee
 from moa_core.train.masks import Masks
 from moa_core.train.teacher import Lesson
-from moa_core.train.unrolled import Eagle3Trainee
 
 BATCHES = 12  # whose states are fitted
 FAR, SLOW = 256, 0.7  # tokens, and the least cosine that an angle has by then
 RIDGE = 1e-2  # of a matrix's mean input power
 Taught = tuple[Batch, Lesson, Masks]
+# Matrices to be fitted, each with the one whose rows scale its inputs.
+Maps = list[tuple[nn.Linear, nn.Linear | None]]
 
 
 @torch.no_grad()
-def start(trainee: Trainee, drafter: Drafter, target: Target, taught: Sequence[Taught]) -> bool:
+def transplant(trainee: Trainee, drafter: Drafter, target: Target, taught: Sequence[Taught]) -> bool:
     """Give a fresh drafter its first weights. False if its layers have other shapes.
 
     taught  what is needed of a few batches
@@ -46,22 +47,20 @@ def start(trainee: Trainee, drafter: Drafter, target: Target, taught: Sequence[T
             maps = _moa(drafter, first, last, norm)
         case EagleDrafter():
             maps = _eagle(drafter.net, target.own[1], norm)
-        case Eagle3Drafter() if isinstance(trainee, Eagle3Trainee):
+        case Eagle3Drafter():
             maps = _eagle3(drafter.net, target.own[1], norm)
-            tapped = trainee.tapped(taught[0][1])[..., -len(norm) :]  # of the last layer it reads
-            drafter.net.fc.weight.mul_(0.3)[:, -len(norm) :] += torch.eye(len(norm)) / _rms(tapped)
         case _:
             return False
-    for each in maps:
+    for each, _ in maps:
         each.weight.zero_()
-    for each in maps:
-        _fit(each, trainee, taught)
+    for each, before in maps:
+        _fit(each, before, trainee, taught)
     return True
 
 
 def _moa(
     drafter: MoADrafter, first: DecoderLayer, last: DecoderLayer, norm: Tensor
-) -> list[nn.Linear]:
+) -> Maps:
     """SA is the first layer. CA has the last layer's queries and feed-forward block, and reads its K
     and V as they are in the memory.
 
@@ -80,19 +79,19 @@ def _moa(
         rows, place = slice(head * size, (head + 1) * size), 2 * head * size
         ca.self_attn.k_proj.weight[rows, place : place + size] += slow.diag()
         ca.self_attn.v_proj.weight[rows, place + size : place + 2 * size] += torch.eye(size)
-    return [sa.mlp.down_proj, ca.self_attn.o_proj, ca.mlp.down_proj]
+    return [_down(sa.mlp), (ca.self_attn.o_proj, None), _down(ca.mlp)]
 
 
-def _eagle(net: EagleNet, layers: Sequence[DecoderLayer], norm: Tensor) -> list[nn.Linear]:
+def _eagle(net: EagleNet, layers: Sequence[DecoderLayer], norm: Tensor) -> Maps:
     """The last layer, on what `fc` makes of the token and the feature before it."""
     layer = net.layers[0]
     assert isinstance(layer, DecoderLayer)
     _read(layer.self_attn, layers[-1], norm, ("q", "k", "v"))
     _feed(layer.mlp, layer.post_attention_layernorm, layers[::-1], norm)
-    return [net.fc, layer.self_attn.o_proj, layer.mlp.down_proj]
+    return [(net.fc, None), (layer.self_attn.o_proj, None), _down(layer.mlp)]
 
 
-def _eagle3(net: Eagle3Net, layers: Sequence[DecoderLayer], norm: Tensor) -> list[nn.Linear]:
+def _eagle3(net: Eagle3Net, layers: Sequence[DecoderLayer], norm: Tensor) -> Maps:
     """The last layer's attention for features and the first layer's for tokens, side by side."""
     layer, width = net.midlayer, net.config.width
     tokens = Attention(width, net.config.heads, net.config.kv_heads, net.config.head_dim)
@@ -104,7 +103,11 @@ def _eagle3(net: Eagle3Net, layers: Sequence[DecoderLayer], norm: Tensor) -> lis
         getattr(layer.self_attn, part).weight.copy_(torch.cat(both, 1) * 0.5**0.5)
     _feed(layer.mlp, layer.post_attention_layernorm, layers[::-1], None)
     net.norm.weight.copy_(norm)
-    return [layer.self_attn.o_proj, layer.mlp.down_proj]
+    return [(net.fc, None), (layer.self_attn.o_proj, None), _down(layer.mlp)]
+
+
+def _down(mlp: SwiGLU) -> tuple[nn.Linear, nn.Linear]:
+    return mlp.down_proj, mlp.up_proj
 
 
 def _rms(values: Tensor) -> float:
@@ -140,17 +143,29 @@ def _feed(
         at += len(units)
 
 
-def _fit(module: nn.Linear, trainee: Trainee, taught: Sequence[Taught]) -> None:
-    """Set a matrix so that the trainee's features come closest to the target's."""
+def _fit(
+    module: nn.Linear, before: nn.Linear | None, trainee: Trainee, taught: Sequence[Taught]
+) -> None:
+    """Set a matrix so that the trainee's features come closest to the target's.
+
+    before  gets rows such that the matrix's inputs are of unit size: else Adam's steps, which are
+            as large for every weight, would soon undo it
+    """
     seen: list[Tensor] = []
     hook = module.register_forward_pre_hook(lambda _, given: seen.append(given[0]))
-    power, product = 0.0, 0.0
+    power, product = torch.zeros(()), torch.zeros(())
+    count = 0
     for each in taught:
-        missing, where = trainee.missing(*each)
-        found = seen.pop(0).reshape(*where.shape, -1)[where].float()  # [n, in]
         seen.clear()
-        power = power + found.T @ found
-        product = product + found.T @ missing[where].float()  # [in, E]
+        missing, where = trainee.missing(*each)
+        found = seen[0].reshape(*where.shape, -1)[where].float()  # [n, in]
+        power = power.to(found) + found.T @ found
+        product = product.to(found) + found.T @ missing[where].float()  # [in, E]
+        count += len(found)
     hook.remove()
+    if before is not None:
+        sizes = (power.diagonal() / count).sqrt().clamp_min(1e-6)
+        before.weight /= sizes[:, None]
+        power, product = power / sizes / sizes[:, None], product / sizes[:, None]
     power.diagonal().add_(RIDGE * power.diagonal().mean())
     module.weight.add_(torch.linalg.solve(power, product).T)
