@@ -253,7 +253,7 @@ def _machine(options: argparse.Namespace) -> Machine:
     from moa_core.train.loop import Machine
 
     cpu = options.device == "cpu" or not torch.cuda.is_available()
-    fast = not cpu or torch.ops.mkldnn._is_mkldnn_bf16_supported()
+    fast = not cpu or torch.cpu._is_amx_tile_supported()
     bf16 = options.precision == "bf16" or (options.precision == "auto" and fast)
     return Machine(
         "cpu" if cpu else "cuda", bf16, options.accumulate, options.compile,
@@ -274,7 +274,7 @@ def _watched(
 
     if options.watch is None:
         if options.prompts is not None:
-            return heldout_chats(target, options.prompts, 8)
+            return heldout_chats(target, options.prompts, 4)
         found = heldout_prompts(target, data, 2) if data else {}
         if not found:
             print(

@@ -93,11 +93,11 @@ def accelerate(target: Target) -> Target:
 
 def graph_weights(target: Target, last: int, head: Matrix) -> list[Tensor] | None:
     """The weights of a head and a target's last layers; None if a graph cannot hold them."""
-    table = target.model.get_input_embeddings()
-    plain = type(table) is nn.Embedding and type(head) is nn.Linear
+    parts: list[nn.Module] = [target.model.get_input_embeddings(), head]
+    plain = [type(part) for part in parts] == [nn.Embedding, nn.Linear]
     if not plain or getattr(target.model, "is_quantized", False):
         return None
-    parts: list[nn.Module] = [head]
+    del parts[0]
     if last:
         if target.own is None or target.head_dim % 8:  # required by onnxruntime's attention
             return None

@@ -153,12 +153,15 @@ class Batches:
         if rows:
             tokens = int((segment != PADDING).sum())
             return (
-                f"There is too little text for one update: {tokens:,} tokens in {data or OWN} fill "
-                f"{rows} row{'' if rows == 1 else 's'} of {length} tokens, and an update takes "
-                f"{self.rows}. Give --rows {rows}{' or fewer' if rows > 1 else ''}, a shorter "
+                "There is too little text for one update: "
+                f"{tokens:,} tokens in {data or OWN} fill {rows} row{'' if rows == 1 else 's'} "
+                f"of {length} tokens, and an update takes {self.rows}. Give --rows {rows}{' or fewer' if rows > 1 else ''}, a shorter "
                 "--row-length, or more text."
             )
-        return f"No document in {data or OWN} can be trained on: all are empty, or held out, or refused."
+        return (
+            f"No document in {data or OWN} can be trained on: all are empty, or held out, or "
+            "refused."
+        )
 
     def _epoch(self, number: int) -> Epoch:
         if self._prepared is None or self._prepared[0] != number:

@@ -40,7 +40,7 @@ from moa_core.train.loop import Machine, Run, Schedule
 from moa_core.train.masks import BLOCK, Masks, on_policy, predictable
 from moa_core.train.measure import Progress
 from moa_core.train.teacher import Lesson, let_gradients_through, teach
-from moa_core.train.transplant import BATCHES, transplant
+from moa_core.train.transplant import BATCHES, suits, transplant
 from moa_core.train.unrolled import Eagle3Trainee
 
 Net = TypeVar("Net", bound=nn.Module)
@@ -230,9 +230,11 @@ class _Lessons:
 
     def __call__(self, batch: Batch, update: int) -> tuple[Lesson, Masks]:
         plan = self._plan
-        # At the start, SA sees only its block in all rows; from half-time on, in none.
+        # Fresh weights begin with SA that sees only its block in all rows; from half-time on, in
+        # none. Those of the target's layers have learnt to read a text.
         progress = update / (self._run.updates or 100_000)
-        staircase = 0.0 if plan.start else max(0.0, 1 - 2 * progress)
+        known = plan.start is not None or suits(self._target)
+        staircase = 0.0 if known else max(0.0, 1 - 2 * progress)
         # Seed and update alone decide the draws, so resumed runs and runs in parts draw the same.
         generator = torch.Generator().manual_seed((plan.seed * 1_000_003 + update) * 1_009)
         masks = on_policy(batch, generator, BLOCK, staircase, plan.rows)

@@ -60,7 +60,6 @@ class Trainee(nn.Module, ABC):
         seed  of the method's noise
         """
 
-
     def missing(self, batch: Batch, lesson: Lesson, masks: Masks) -> tuple[Tensor, Tensor]:
         """What the features lack of the target's [B, n, E], and where that matters [B, n] bool."""
         raise NotImplementedError
@@ -120,7 +119,7 @@ class MoATrainee(Trainee):
     def _loss(
         self, hidden: Tensor, before_tail: Tensor, lesson: Lesson, masks: Masks
     ) -> tuple[Tensor, Stats]:
-        target, tli = self._target[0], self._drafter.tli
+        tli = self._drafter.tli
         entropy = soft_entropy(lesson.verdicts.head, hidden, lesson.verdicts, masks.loss)
         feature = _smooth(hidden, lesson.hidden, masks.loss)
         stats = {"cross_entropy": entropy.detach(), "feature": feature.detach()}
@@ -286,7 +285,8 @@ class _Entropy(torch.autograd.Function):
     def forward(
         ctx: Any, drafted: Tensor, head: Matrix, verdicts: Verdicts, rows: Tensor, columns: Tensor
     ) -> Tensor:
-        total, gradients = torch.zeros((), device=drafted.device), []
+        total = torch.zeros((), device=drafted.device)
+        gradients: list[Tensor] = []
         most = max(1, CHUNK // head.out_features)
         for part in torch.arange(len(drafted), device=drafted.device).split(most):
             with torch.enable_grad():

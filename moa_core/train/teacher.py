@@ -18,10 +18,9 @@ from moa_core.model.target import Matrix, Target
 from moa_core.train.batches import Batch, same_document
 from moa_core.train.masks import predictable
 
-
 Layers = Iterator[tuple[Tensor, Tensor, Tensor]]  # of each layer: output [B, T, E], K and V
-# Probabilities that are kept for all methods of a batch: 537 MB. With Llama 3's vocabulary, those of
-# 2,048 tokens would take a gigabyte: they are computed when they are asked for.
+# Probabilities that are kept for all methods of a batch: 537 MB. With Llama 3's vocabulary, those
+# of 2,048 tokens would take a gigabyte: they are computed when they are asked for.
 KEPT = 2**27
 
 

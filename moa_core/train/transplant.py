@@ -26,20 +26,32 @@ from moa_core.train.teacher import Lesson
 
 BATCHES = 12  # whose states are fitted
 FAR, SLOW = 256, 0.7  # tokens, and the least cosine that an angle has by then
-RIDGE = 1e-2  # of a matrix's mean input power
+RIDGE = 0.5  # of a matrix's mean input power
 Taught = tuple[Batch, Lesson, Masks]
 # Matrices to be fitted, each with the one whose rows scale its inputs.
 Maps = list[tuple[nn.Linear, nn.Linear | None]]
 
 
+def suits(target: Target) -> bool:
+    """Whether its layers have the form of the drafters' layers."""
+    if target.own is None or target.device.type == "meta":
+        return False
+    one = target.own[1][0]
+    parts = (one.mlp.gate_proj, one.self_attn.q_proj, one.self_attn.o_proj)
+    return not one.self_attn.head_norms and all(part.bias is None for part in parts)
+
+
 @torch.no_grad()
-def transplant(trainee: Trainee, drafter: Drafter, target: Target, taught: Sequence[Taught]) -> bool:
+def transplant(
+    trainee: Trainee, drafter: Drafter, target: Target, taught: Sequence[Taught]
+) -> bool:
     """Give a fresh drafter its first weights. False if its layers have other shapes.
 
     taught  what is needed of a few batches
     """
-    if target.own is None or target.own[1][0].mlp.gate_proj.bias is not None:
+    if not suits(target):
         return False
+    assert target.own is not None
     first, *_, last = target.own[1]
     norm = target.decoder.norm.weight
     match drafter:
@@ -58,11 +70,9 @@ def transplant(trainee: Trainee, drafter: Drafter, target: Target, taught: Seque
     return True
 
 
-def _moa(
-    drafter: MoADrafter, first: DecoderLayer, last: DecoderLayer, norm: Tensor
-) -> Maps:
-    """SA is the first layer. CA has the last layer's queries and feed-forward block, and reads its K
-    and V as they are in the memory.
+def _moa(drafter: MoADrafter, first: DecoderLayer, last: DecoderLayer, norm: Tensor) -> Maps:
+    """SA is the first layer. CA has the last layer's queries and feed-forward block, and reads that
+    layer's K and V as they are in the memory.
 
     The target's K are rotated already, and CA rotates them again. So of K, CA starts with what
     hardly turns within a text.
@@ -74,10 +84,10 @@ def _moa(
     ca.input_layernorm.weight.fill_(_rms(norm))
     _feed(ca.mlp, ca.post_attention_layernorm, [last], norm)
     net.Ekv2E.weight[: config.kv_width] += torch.eye(config.kv_width)
-    slow = torch.from_numpy(drafter.ca_rope.tables()[0][FAR] > SLOW).float()
+    slow = torch.diag(torch.from_numpy(drafter.ca_rope.tables()[0][FAR] > SLOW).float())
     for head in range(config.ca.kv_heads):
         rows, place = slice(head * size, (head + 1) * size), 2 * head * size
-        ca.self_attn.k_proj.weight[rows, place : place + size] += slow.diag()
+        ca.self_attn.k_proj.weight[rows, place : place + size] += slow
         ca.self_attn.v_proj.weight[rows, place + size : place + 2 * size] += torch.eye(size)
     return [_down(sa.mlp), (ca.self_attn.o_proj, None), _down(ca.mlp)]
 

@@ -23,7 +23,8 @@ class Eagle3Trainee(Trainee):
     """EAGLE-3's training-time test: several drafts in a row, each from the one before.
 
     It is fed the true tokens and its own features. A draft sees the first drafts of all earlier
-    rows, and the later ones of its own row, so a share of the rows is enough for later drafts. Cross-entropy alone (arXiv 2503.01840, 3.2).
+    rows, and the later ones of its own row, so a share of the rows is enough for later drafts.
+    Cross-entropy alone (arXiv 2503.01840, 3.2).
     """
 
     net: Eagle3Net
@@ -67,8 +68,8 @@ class Eagle3Trainee(Trainee):
         chosen  rows [B, m] that are drafted on from; of the first draft, all rows are made
         """
         layers, count = self.net.config.layers, len(self._target[0].layers)
-        tapped = torch.cat([lesson.entering[count - layer] for layer in layers], -1)
-        hidden = self.net.fuse(tapped.to(self.net.fc.weight.dtype))[:, :-1]
+        tapped = torch.cat([lesson.entering[count - layer][:, :-1] for layer in layers], -1)
+        hidden = self.net.fuse(tapped.to(self.net.fc.weight.dtype))
         visible = same_document(batch.segment[:, :-1])  # [B, 1, T - 1, T - 1]
         places = torch.arange(hidden.shape[1], device=hidden.device).expand(len(hidden), -1)
         row = torch.arange(len(hidden), device=hidden.device)[:, None]

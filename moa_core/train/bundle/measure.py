@@ -22,8 +22,7 @@ from moa_core.train.bundle.__main__ import check_kinds, held_out_texts, world_ch
 from moa_core.train.bundle.prompts import Chat
 from moa_core.train.bundle.words import LITTLE
 from moa_core.train.corpus import Document
-from moa_core.train.measure import reply_loss, task_accuracy
-from moa_core.train.measure import answers
+from moa_core.train.measure import answers, reply_loss, task_accuracy
 from moa_core.train.tokenizer import encode_many
 
 VISITORS = ASSETS / "suites" / "visitors.jsonl"
