@@ -33,13 +33,16 @@ NONE_HELD_OUT = (
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    kinds = parser.add_subparsers(dest="kind", required=True, metavar="target|drafters|measure")
+    kinds = parser.add_subparsers(
+        dest="kind", required=True, metavar="target|drafters|export|measure"
+    )
 
     def command(name: str, text: str) -> argparse.ArgumentParser:
         return kinds.add_parser(name, help=text, description=text, formatter_class=Help)
 
     _add_training(command("target", "Train a target and its tokenizer on your text."), False)
     _add_training(command("drafters", "Train drafters for a target on your text."), True)
+    _add_export(command("export", "Write trained drafters in eight bits, of a run that may go on."))
     _add_measure(command("measure", "Measure what a target can do, as JSON."))
 
 
@@ -117,6 +120,12 @@ def _add_training(parser: argparse.ArgumentParser, drafters: bool) -> None:
     # fmt: on
 
 
+def _add_export(parser: argparse.ArgumentParser) -> None:
+    _add(parser, "trained", path, "folder that drafters are trained into", required=True)
+    _add(parser, "out", path, "folder for a folder of each", required=True)
+    _add(parser, "target", str, f"{SPEC}; default: the bundled one")
+
+
 def _add_measure(parser: argparse.ArgumentParser) -> None:
     # fmt: off
     _add(parser, "data", path, "folder of text, for its held-out documents", required=True)
@@ -131,6 +140,8 @@ def run(options: argparse.Namespace) -> None:
     _check(options)
     if options.kind == "measure":
         return _measure(options)
+    if options.kind == "export":
+        return _export(options)
     if options.compile:
         print("The first update waits for torch.compile.", flush=True)
     try:
@@ -155,6 +166,8 @@ def _check(options: argparse.Namespace) -> None:
     if options.kind == "measure":
         return
     check_folder(options.out)
+    if options.kind == "export":
+        return
     if options.kind == "drafters" and options.data is None and options.prompts is None:
         raise UserError("Say what to train on: give --data, --prompts or both.")
     if (options.updates is None) == (options.minutes is None):
@@ -229,6 +242,15 @@ def _drafters(options: argparse.Namespace) -> None:
     asked = ("--target", options.target) if options.target else ()
     line = ("generate", *asked, *form, "--drafter", folders[0], "--prompt", "Once upon a time")
     _tell_next(f"Trained: {', '.join(folders)}.", line)
+
+
+def _export(options: argparse.Namespace) -> None:
+    from moa_core.loading.load import load_target
+    from moa_core.train.drafters import export
+
+    target = load_target(options.target, "float32", "cpu")
+    names = export(target, options.trained, options.out)
+    print(f"Written: {', '.join(str(options.out / name) for name in names)}.")
 
 
 def _data(options: argparse.Namespace) -> Path | None:

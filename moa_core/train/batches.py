@@ -151,12 +151,12 @@ class Batches:
     def _too_little(self, segment: np.ndarray) -> str:
         data, (rows, length) = self._recipe.data, segment.shape
         if rows:
-            tokens = int((segment != PADDING).sum())
+            tokens = f"{int((segment != PADDING).sum()):,} tokens in {data or OWN}"
+            filled = f"{rows} row{'' if rows == 1 else 's'} of {length} tokens"
             return (
-                "There is too little text for one update: "
-                f"{tokens:,} tokens in {data or OWN} fill {rows} row{'' if rows == 1 else 's'} "
-                f"of {length} tokens, and an update takes {self.rows}. Give --rows {rows}{' or fewer' if rows > 1 else ''}, a shorter "
-                "--row-length, or more text."
+                f"There is too little text for one update: {tokens} fill {filled}, and an update "
+                f"takes {self.rows}. Give --rows {rows}{' or fewer' if rows > 1 else ''}, a "
+                "shorter --row-length, or more text."
             )
         return (
             f"No document in {data or OWN} can be trained on: all are empty, or held out, or "

@@ -132,6 +132,30 @@ def train_drafters(
         save_drafter(out / name, drafter, target, more, torch.bfloat16)
 
 
+def export(target: Target, trained: Path, out: Path) -> list[str]:
+    """Write the drafters of a training run, finished or not, in eight bits; return their names.
+
+    trained  the folder that they are trained into
+    UserError if it holds no run
+    """
+    path, words = trained / "run" / "checkpoint.pt", trained / "words.npy"
+    if not path.exists():
+        raise UserError(f"{trained} holds no training run: nothing was trained into it.")
+    state = torch.load(path, map_location="cpu", weights_only=True)
+    done, best = state["update"] == state["updates"], (state["watch"] or {}).get("best", {})
+    for name, newest in state["models"].items():
+        drafter = fresh(name, target, 0)
+        own = {key.removeprefix("net."): weight for key, weight in newest.items()}
+        drafter.net.load_state_dict(best.get(name, own) if done else own)
+        drafter.net.to(target.device).eval().requires_grad_(False)
+        drafter.vocabulary = torch.from_numpy(np.load(words)) if words.exists() else None
+        seconds = round(state["spent"][name])
+        training = {**state["recipe"], "updates": state["update"], "seconds": seconds}
+        about = {"parameters": parameters(drafter.net), "training": training, "commit": commit()}
+        save_drafter(out / name, drafter, target, about, torch.int8)
+    return list(state["models"])
+
+
 def _begun(method: str, target: Target, plan: Plan) -> Drafter:
     if plan.start is None:
         return fresh(method, target, plan.seed)
@@ -256,9 +280,11 @@ def fresh(method: str, target: Target, seed: int) -> Drafter:
         case "eagle2":
             return EagleDrafter(_eagle(target, budget), target, method)
         case "eagle3":  # with the target's vocabulary and head, as MoA and EAGLE-2 have
-            layers = default_layers(len(target.layers))
+            layers = _tapped(len(target.layers))
             eagle3 = _widened(
-                lambda inner: Eagle3Net(Eagle3Config(width, *heads, inner, eps, layers, width)),
+                lambda inner: Eagle3Net(
+                    Eagle3Config(width, *heads, inner, eps, layers, width, norm_each=True)
+                ),
                 budget,
             )
             return Eagle3Drafter(eagle3, target, method)
@@ -291,6 +317,13 @@ def moa_config(target: Target) -> MoAConfig:
     mlp_bias = bool(getattr(config, "mlp_bias", False))
     eps = config.rms_norm_eps
     return MoAConfig(width, kv_width, one, one, lsa, eps, bias, bias, mlp_bias, pool="last")
+
+
+def _tapped(count: int) -> tuple[int, int, int]:
+    """The layers that a fresh EAGLE-3 reads. Late ones, each with a norm, help it more than those
+    of the authors; in targets with few layers, theirs."""
+    late = count // 2, round(0.7 * count), count - 3
+    return late if late[0] < late[1] < late[2] else default_layers(count)
 
 
 def _widened(make: Callable[[int], Net], budget: int) -> Net:

@@ -142,8 +142,6 @@ def _write_part(
     tell(written)
     asked = [one for one in prompts_in(writing.prompts) if one[0] % of == number]
     asked = [one for one in asked if one[0] not in done]
-    if not done and not asked:
-        raise UserError(f"{writing.prompts} holds no prompt for training.")
     torch.manual_seed(writing.seed * 1_009 + number + len(done))
     with path.open("a", encoding="utf-8") as file:
         for chat in Writer(target, writing).answered(_chats(target, asked, writing)):
@@ -155,6 +153,11 @@ def _write_part(
             written += count
             if written >= tokens:
                 return
+    if not written:
+        raise UserError(
+            f"{writing.prompts} has no prompt for training that {target.name}, which reads "
+            f"{target.context} tokens, can answer."
+        )
 
 
 def _chats(
@@ -193,7 +196,7 @@ class Writer:
         more = True
         while True:
             free = [row for row, chat in enumerate(self._chats) if chat is None]
-            if more and len(free) >= max(1, len(self._chats) // 12):
+            if (more or self._again) and len(free) >= max(1, len(self._chats) // 12):
                 more = self._fill(free, chats)
             live = {row: chat for row, chat in enumerate(self._chats) if chat is not None}
             if not live:

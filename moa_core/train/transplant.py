@@ -83,12 +83,14 @@ def _moa(drafter: MoADrafter, first: DecoderLayer, last: DecoderLayer, norm: Ten
     _read(ca.self_attn, last, norm, ("q",))
     ca.input_layernorm.weight.fill_(_rms(norm))
     _feed(ca.mlp, ca.post_attention_layernorm, [last], norm)
-    net.Ekv2E.weight[: config.kv_width] += torch.eye(config.kv_width)
-    slow = torch.diag(torch.from_numpy(drafter.ca_rope.tables()[0][FAR] > SLOW).float())
-    for head in range(config.ca.kv_heads):
-        rows, place = slice(head * size, (head + 1) * size), 2 * head * size
-        ca.self_attn.k_proj.weight[rows, place : place + size] += slow
-        ca.self_attn.v_proj.weight[rows, place + size : place + 2 * size] += torch.eye(size)
+    if config.kv_width <= config.width:  # the memory has room for K and V
+        net.Ekv2E.weight[: config.kv_width] += torch.eye(config.kv_width)
+        cosines = drafter.ca_rope.tables()[0][:FAR][-1]  # [d] of the last angle
+        slow = torch.diag(torch.from_numpy(cosines > SLOW).float())
+        for head in range(config.ca.kv_heads):
+            rows, place = slice(head * size, (head + 1) * size), 2 * head * size
+            ca.self_attn.k_proj.weight[rows, place : place + size] += slow
+            ca.self_attn.v_proj.weight[rows, place + size : place + 2 * size] += torch.eye(size)
     return [_down(sa.mlp), (ca.self_attn.o_proj, None), _down(ca.mlp)]
 
 

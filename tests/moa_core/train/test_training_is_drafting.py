@@ -133,7 +133,7 @@ def made() -> tuple[nn.Linear, torch.Tensor, Verdicts, torch.Tensor]:
 @pytest.mark.parametrize("positions", [1, 7, 1000])
 def test_a_loss_made_in_parts_is_the_whole_one_and_so_is_its_gradient(positions, monkeypatch):
     head, hidden, verdicts, where = made()
-    probs = head(verdicts.hidden).softmax(-1)
+    probs = head(verdicts._hidden).softmax(-1)
     whole = -(probs * head(hidden).log_softmax(-1)).sum(-1)[where].sum() / (where.sum() + 1e-5)
     (expected,) = torch.autograd.grad(3 * whole, hidden)
     monkeypatch.setattr(losses, "CHUNK", positions * VOCABULARY)
