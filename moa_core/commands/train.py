@@ -186,8 +186,10 @@ def _target(options: argparse.Namespace) -> None:
         options.updates, {"": options.rate}, options.minutes, options.warmup, options.floor, 0.1,
         muon=options.muon,
     )  # fmt: skip
+    data = _data(options)
+    assert data is not None, "it is required"
     train_target(
-        _data(options), options.out, schedule, sizes=sizes, rows=options.rows,
+        data, options.out, schedule, sizes=sizes, rows=options.rows,
         start=options.start, new_tokenizer=options.new_tokenizer, row_length=options.row_length,
         seed=options.seed, machine=_machine(options),
     )  # fmt: skip

@@ -49,6 +49,11 @@ class Writing:
     longest: int = 512
     context: int = 1568
 
+    def within(self, target: Target) -> tuple[int, int]:
+        """`context` and `longest` for this target."""
+        context = min(self.context, target.context)
+        return context, min(self.longest, context // 2)
+
 
 @dataclass
 class Chat:
@@ -165,7 +170,7 @@ def _chats(
 ) -> Iterator[Chat]:
     """The chats that fit, those of like length together."""
     tokenizer, many = tokenizer_of(target), writing.rows * SORTED
-    room = min(writing.context, target.context) - writing.longest
+    context, longest = writing.within(target)
     for at in range(0, len(asked), many):
         group = []
         for place, turns in asked[at : at + many]:
@@ -175,7 +180,7 @@ def _chats(
                 ids = chat_ids(tokenizer, [{"role": "user", "content": turns[0]}])
             except UserError:  # empty or too long
                 continue
-            if len(ids) <= room:
+            if len(ids) <= context - longest:
                 group.append(Chat(place, turns[1:], heat, ids))
         yield from sorted(group, key=lambda chat: len(chat.ids))
 
@@ -184,8 +189,7 @@ class Writer:
     """Answers many chats at a time; a row whose chat ends gets the next one."""
 
     def __init__(self, target: Target, writing: Writing) -> None:
-        self._target, self._longest = target, writing.longest
-        self._context = min(writing.context, target.context)
+        self._target, (self._context, self._longest) = target, writing.within(target)
         self._cache = _Rows(target, writing.rows, self._context)
         self._chats: list[Chat | None] = [None] * writing.rows
         self._again: list[Chat] = []  # with another turn to answer

@@ -9,6 +9,7 @@ matrix after the other.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import cast
 
 import torch
 from torch import Tensor, nn
@@ -81,7 +82,7 @@ def _moa(drafter: MoADrafter, first: DecoderLayer, last: DecoderLayer, norm: Ten
     sa, ca, size = net.self_attention, net.cross_attention, config.ca.head_dim
     sa.load_state_dict(first.state_dict())
     _read(ca.self_attn, last, norm, ("q",))
-    ca.input_layernorm.weight.fill_(_rms(norm))
+    cast(RMSNorm, ca.input_layernorm).weight.fill_(_rms(norm))
     _feed(ca.mlp, ca.post_attention_layernorm, [last], norm)
     if config.kv_width <= config.width:  # the memory has room for K and V
         net.Ekv2E.weight[: config.kv_width] += torch.eye(config.kv_width)
@@ -131,7 +132,7 @@ def _read(mine: Attention, layer: DecoderLayer, norm: Tensor | None, parts: Sequ
 
     norm  weight of the final norm, if the inputs are states after it
     """
-    scale = layer.input_layernorm.weight
+    scale = cast(RMSNorm, layer.input_layernorm).weight.detach()
     scale = scale if norm is None else scale / norm
     for part in parts:
         theirs = getattr(layer.self_attn, f"{part}_proj").weight
@@ -147,7 +148,7 @@ def _feed(
     for layer in layers:
         strength = layer.mlp.down_proj.weight.norm(dim=0)
         units = strength.topk(min(room - at, len(strength))).indices
-        scale = layer.post_attention_layernorm.weight
+        scale = layer.post_attention_layernorm.weight.detach()
         scale = scale if norm is None else scale * _rms(norm) / norm
         here = slice(at, at + len(units))
         mine.gate_proj.weight[here] = layer.mlp.gate_proj.weight[units] * scale

@@ -113,6 +113,7 @@ def test_a_saved_drafter_keeps_its_words_and_nearly_its_weights(method, form, ta
 
 
 @pytest.mark.parametrize("method", ["moa-n0", "eagle3"])
+@torch.inference_mode()
 def test_alone_it_writes_words_alone(method, target):
     drafter = with_words(method, target)
     assert isinstance(drafter, Stepwise)

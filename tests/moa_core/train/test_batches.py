@@ -211,5 +211,6 @@ def test_writing_goes_on_where_it_was_cut_off(prompts, tmp_path, monkeypatch):
 
 def test_prompts_that_do_not_fit_get_a_sentence(prompts, tmp_path):
     target = speaking_target(max_position_embeddings=64)
+    prompts.write_text(json.dumps({"prompt": "The fox ran home. " * 9}))
     with pytest.raises(UserError, match="reads 64 tokens"):
         write(target, tmp_path / "own.npz", 200, Writing(prompts, rows=2, longest=60))

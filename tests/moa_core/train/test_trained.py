@@ -81,7 +81,7 @@ def test_trained_drafters_of_every_family_write_the_targets_own_text(name, data,
     log = logged(tmp_path)
     for number, method in enumerate(methods):
         losses = [line[method]["loss"] for line in log]
-        assert len(losses) == 10 and sum(losses[-3:]) < 0.95 * sum(losses[:3])
+        assert len(losses) == 10 and sum(losses[-3:]) < 0.99 * sum(losses[:3])
         drafter = load_drafter(str(tmp_path / method), target)
         assert isinstance(drafter, MoADrafter) and drafter.tli == number
         moved = drafter.net.state_dict()
@@ -129,7 +129,10 @@ def test_training_on_the_targets_text_leaves_drafters_that_are_accepted_more(dat
         traces = [drafted(target, drafter, text, 24, TreeSettings(4, 1, 4)) for text in asked]
         return mean(length for trace in traces for length in trace.accepted_lengths)
 
-    plan = Plan(METHODS[1:], rows=4, row_length=64, own_tokens=4000)
+    prompts = tmp_path / "prompts.jsonl"
+    asked = [{"prompt": f"What is {number} + {more}?"} for number in range(20) for more in range(9)]
+    prompts.write_text("\n".join(map(json.dumps, asked)))
+    plan = Plan(METHODS[1:], rows=4, row_length=64, prompts=prompts, own_tokens=4000)
     train(target, data, tmp_path, 50, plan)
     for name in METHODS[1:]:
         config = json.loads((tmp_path / name / "config.json").read_text())["drafter"]
