@@ -12,7 +12,7 @@ import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from moa_core.arguments import SPEC, Help, add_form, check_folder, named, numbers, path
+from moa_core.arguments import SPEC, TARGET, Help, add_form, check_folder, named, numbers, path
 from moa_core.errors import UserError
 from moa_core.loading.names import listed
 
@@ -31,9 +31,14 @@ NONE_HELD_OUT = (
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    kinds = parser.add_subparsers(dest="kind", required=True, metavar="drafters")
-    text = "Train drafters for a target on your text."
-    _add_training(kinds.add_parser("drafters", help=text, description=text, formatter_class=Help))
+    kinds = parser.add_subparsers(dest="kind", required=True, metavar="drafters|export")
+
+    def command(name: str, text: str) -> argparse.ArgumentParser:
+        return kinds.add_parser(name, help=text, description=text, formatter_class=Help)
+
+    what = "Train drafters for a target, on its own answers or on your text."
+    _add_training(command("drafters", what))
+    _add_export(command("export", "Write trained drafters in eight bits, of a run that may go on."))
 
 
 def _add(group: Any, name: str, default: Any, text: str, **more: Any) -> None:
@@ -50,9 +55,13 @@ def _add_training(parser: argparse.ArgumentParser) -> None:
     # fmt: off
     text = parser.add_argument_group("text")
     _add(text, "data", named, "folder of .txt, .txt.gz, .jsonl or .jsonl.gz files; or a data set, "
-         "by folder or Hub id", required=True)
-    _add(text, "own-tokens", 0, "tokens that the target writes first, for half of the "
+         "by folder or Hub id")
+    _add(text, "prompts", path, "file of JSON lines, each with a `prompt` or `messages`, which the "
+         "target answers first")
+    _add(text, "own-tokens", 1_000_000, "tokens of these answers; with --data, half of the "
          "training text")
+    _add(text, "draft-vocabulary", 0, "draft only the most frequent tokens of the replies, this "
+         "many; 0: all")
     _add(text, "rows", 8, "packed rows per update")
     _add(text, "row-length", 512, "tokens per row")
     _add(text, "seed", 0, "of order, first weights and all draws")
@@ -64,7 +73,7 @@ def _add_training(parser: argparse.ArgumentParser) -> None:
 
     model = parser.add_argument_group("model")
     _add(model, "out", path, "folder to train into", required=True)
-    _add(model, "target", str, f"{SPEC}; default: smollm2-135m")
+    _add(model, "target", str, f"{SPEC}; default: {TARGET}")
     _add(model, "methods", "moa-n0,moa-n1,eagle2", "comma separated")
     _add(model, "start", path, "folder of drafters to go on from, newly scheduled")
     _add(model, "watch", str, "suite (tuning or a file) on which acceptance is measured as they "
@@ -91,8 +100,16 @@ def _add_training(parser: argparse.ArgumentParser) -> None:
     # fmt: on
 
 
+def _add_export(parser: argparse.ArgumentParser) -> None:
+    _add(parser, "trained", path, "folder that drafters are trained into", required=True)
+    _add(parser, "out", path, "folder for a folder of each", required=True)
+    _add(parser, "target", str, f"{SPEC}; default: {TARGET}")
+
+
 def run(options: argparse.Namespace) -> None:
     _check(options)
+    if options.kind == "export":
+        return _export(options)
     if options.compile:
         print("The first update waits for torch.compile.", flush=True)
     try:
@@ -115,6 +132,10 @@ def _check(options: argparse.Namespace) -> None:
         if value < least:
             raise UserError(f"{option} must be at least {least}.")
     check_folder(options.out)
+    if options.kind == "export":
+        return
+    if options.data is None and options.prompts is None:
+        raise UserError("Say what to train on: give --data, --prompts or both.")
     if (options.updates is None) == (options.minutes is None):
         raise UserError("Say how long to train: give either --updates or --minutes.")
 
@@ -137,7 +158,8 @@ def _drafters(options: argparse.Namespace) -> None:
         raise UserError(f"{target.name} has no tokenizer: text cannot be turned into its tokens.")
     plan = Plan(
         methods=tuple(methods), rows=options.rows, seed=options.seed,
-        row_length=options.row_length, own_tokens=options.own_tokens, start=options.start,
+        row_length=options.row_length, prompts=options.prompts, own_tokens=options.own_tokens,
+        words=options.draft_vocabulary, start=options.start,
         weights=Weights(options.cross_entropy, options.feature),
     )  # fmt: skip
     schedule = Schedule(
@@ -170,10 +192,21 @@ def _drafters(options: argparse.Namespace) -> None:
     )
 
 
-def _data(options: argparse.Namespace) -> Path:
+def _export(options: argparse.Namespace) -> None:
+    from moa_core.loading.load import load_target
+    from moa_core.train.drafters import export
+
+    target = load_target(options.target, "float32", "cpu")
+    names = export(target, options.trained, options.out)
+    print(f"Written: {', '.join(str(options.out / name) for name in names)}.")
+
+
+def _data(options: argparse.Namespace) -> Path | None:
     """The folder of text, or the one into which a data set is fetched from the Hub or a folder."""
     from moa_core.train.corpus import fetch, has_rows, has_text
 
+    if options.data is None:
+        return None
     folder, name = Path(os.path.expanduser(options.data)), options.data
     if os.path.isdir(folder):
         if has_text(folder) or not has_rows(folder):
@@ -190,7 +223,7 @@ def _machine(options: argparse.Namespace) -> Machine:
     from moa_core.train.loop import Machine
 
     cpu = options.device == "cpu" or not torch.cuda.is_available()
-    fast = not cpu or torch.ops.mkldnn._is_mkldnn_bf16_supported()
+    fast = not cpu or torch.cpu._is_amx_tile_supported()
     bf16 = options.precision == "bf16" or (options.precision == "auto" and fast)
     return Machine(
         "cpu" if cpu else "cuda", bf16, options.accumulate, options.compile,
@@ -199,13 +232,15 @@ def _machine(options: argparse.Namespace) -> Machine:
 
 
 def _watched(
-    options: argparse.Namespace, target: Target, data: Path
+    options: argparse.Namespace, target: Target, data: Path | None
 ) -> dict[str, list[list[int]]] | None:
     """Prompts by kind for measuring drafters during training; None if there are none."""
-    from moa_core.train.measure import heldout_prompts
+    from moa_core.train.measure import heldout_chats, heldout_prompts
 
     if options.watch is None:
-        found = heldout_prompts(target, data, 2)
+        if options.prompts is not None:
+            return heldout_chats(target, options.prompts, 4)
+        found = heldout_prompts(target, data, 2) if data else {}
         if not found:
             print(
                 f"{NONE_HELD_OUT.format(options.data)} So acceptance is not measured as they "

@@ -175,12 +175,12 @@ def accelerate(target: Target, int8: bool = False) -> Target:
 
 
 def graph_weights(target: Target, last: int, head: Matrix) -> list[Tensor] | None:
-    """The weights of a target's last layers; None if a graph cannot hold them or the head."""
-    table, head = target.model.get_input_embeddings(), cast(nn.Module, head)
-    plain = type(table) is nn.Embedding and type(head) is nn.Linear
+    """The weights of a head and a target's last layers; None if a graph cannot hold them."""
+    parts: list[nn.Module] = [target.model.get_input_embeddings(), head]
+    plain = [type(part) for part in parts] == [nn.Embedding, nn.Linear]
     if not plain or getattr(target.model, "is_quantized", False):
         return None
-    parts: list[nn.Module] = []
+    del parts[0]
     if last:
         if target.own is None or target.head_dim % 8:  # required by onnxruntime's attention
             return None

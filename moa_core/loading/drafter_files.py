@@ -42,7 +42,7 @@ def build_drafter(
 
     tli  layers to reuse; None: the config's value, else 0
     """
-    tensors = unpacked(tensors)
+    tensors = unpacked(tensors, name)
     if is_eagle3(tensors):
         config, tensors = in_one_form(config, tensors)
     fit.check_fit(config, target, name)
@@ -172,9 +172,12 @@ def _packed(key: str, weight: Tensor) -> fit.Tensors:
     return {key: (weight / scale[:, None]).round().to(torch.int8), key + SCALE: scale}
 
 
-def unpacked(tensors: fit.Tensors) -> fit.Tensors:
+def unpacked(tensors: fit.Tensors, name: str) -> fit.Tensors:
     """A file's tensors, with matrices in eight bits times their scales."""
     scales = {key.removesuffix(SCALE): tensors[key] for key in tensors if key.endswith(SCALE)}
+    for key, scale in scales.items():
+        if key not in tensors or tensors[key].shape[:1] != scale.shape:
+            raise UserError(f"{name} has a scale for each row of {key}, but not that many rows.")
     return {
         key: one.float() * scales[key][:, None] if key in scales else one
         for key, one in tensors.items()

@@ -62,14 +62,18 @@ def same_document(segment: Tensor) -> Tensor:
     return (same & causal)[:, None]
 
 
+OWN = "the target's own text"
+
+
 @dataclass(frozen=True)
 class Recipe:
     """All that a process needs to prepare an epoch.
 
-    own  file of text that the target wrote; an epoch is then all of it and as much data
+    data  folder of text
+    own   file of text that the target wrote; an epoch is then all of it and as much data
     """
 
-    data: Path
+    data: Path | None
     tokenizer: Path
     seed: int
     row_length: int = 1024
@@ -85,14 +89,16 @@ class Epoch(NamedTuple):
     written: int = 0
 
     def __str__(self) -> str:
-        documents = f"{self.documents:,} document{'' if self.documents == 1 else 's'} of yours"
-        own = f", and {self.written:,} tokens of the target's own text" if self.written else ""
-        return f"{documents} ({self.tokens:,} tokens){own}."
+        count = f"{self.documents:,} document{'' if self.documents == 1 else 's'} of yours"
+        data = f"{count} ({self.tokens:,} tokens)" if self.documents else ""
+        own = f"{self.written:,} tokens of {OWN}" if self.written else ""
+        return f"{', and '.join(filter(None, (data, own)))}."
 
 
 def epoch_rows(recipe: Recipe, number: int) -> Epoch:
     tokenizer = AutoTokenizer.from_pretrained(recipe.tokenizer)
-    documents = corpus.shuffled(corpus.load(recipe.data), recipe.seed, number)
+    found = [] if recipe.data is None else corpus.load(recipe.data)
+    documents = corpus.shuffled(found, recipe.seed, number)
     counts = [0, 0]
 
     def counted() -> Iterator[Encoded]:
@@ -121,6 +127,11 @@ class Batches:
     def about(self) -> str:
         return f"Training on {self._epoch(self.place[0])}"
 
+    def frequencies(self, vocabulary: int) -> np.ndarray:
+        """[V] how often each token occurs in the replies of an epoch."""
+        ids, response, _ = self._epoch(self.place[0]).rows
+        return np.bincount(ids[response], minlength=vocabulary)
+
     def __iter__(self) -> Iterator[Batch]:
         before = True  # whether the last epoch had a batch: by chance, one epoch may have none
         while True:
@@ -140,14 +151,17 @@ class Batches:
     def _too_little(self, segment: np.ndarray) -> str:
         data, (rows, length) = self._recipe.data, segment.shape
         if rows:
-            tokens = int((segment != PADDING).sum())
+            tokens = f"{int((segment != PADDING).sum()):,} tokens in {data or OWN}"
+            filled = f"{rows} row{'' if rows == 1 else 's'} of {length} tokens"
             return (
-                f"There is too little text for one update: {tokens:,} tokens in {data} fill "
-                f"{rows} row{'' if rows == 1 else 's'} of {length} tokens, and an update takes "
-                f"{self.rows}. Give --rows {rows}{' or fewer' if rows > 1 else ''}, a shorter "
-                "--row-length, or more text."
+                f"There is too little text for one update: {tokens} fill {filled}, and an update "
+                f"takes {self.rows}. Give --rows {rows}{' or fewer' if rows > 1 else ''}, a "
+                "shorter --row-length, or more text."
             )
-        return f"No document in {data} can be trained on: all are empty, or held out, or refused."
+        return (
+            f"No document in {data or OWN} can be trained on: all are empty, or held out, or "
+            "refused."
+        )
 
     def _epoch(self, number: int) -> Epoch:
         if self._prepared is None or self._prepared[0] != number:

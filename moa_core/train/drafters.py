@@ -6,12 +6,14 @@ Untrained drafters of all methods have about as many parameters.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field
+from itertools import islice
 from pathlib import Path
 from typing import Any, TypeVar
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
@@ -38,6 +40,7 @@ from moa_core.train.loop import Machine, Run, Schedule
 from moa_core.train.masks import BLOCK, Masks, on_policy, predictable
 from moa_core.train.measure import Progress
 from moa_core.train.teacher import Lesson, let_gradients_through, teach
+from moa_core.train.transplant import BATCHES, suits, transplant
 from moa_core.train.unrolled import Eagle3Trainee
 
 Net = TypeVar("Net", bound=nn.Module)
@@ -61,14 +64,18 @@ class Plan:
     """How drafters are trained, apart from the schedule.
 
     rows        packed rows of `row_length` tokens per update
-    own_tokens  tokens that the target writes first; they become half of the training text
+    prompts     file of prompts that the target answers first
+    own_tokens  tokens of these answers; with data, they become half of the training text
+    words       D, the most frequent tokens of the text, which drafters may draft; 0: all
     start       folder of drafters to continue from with a new schedule
     """
 
     methods: tuple[str, ...] = ("moa-n0", "moa-n1", "eagle2")
     rows: int = 16
     row_length: int = 1024
+    prompts: Path | None = None
     own_tokens: int = 0
+    words: int = 0
     start: Path | None = None
     weights: losses.Weights = field(default_factory=losses.Weights)
     seed: int = 0
@@ -76,7 +83,7 @@ class Plan:
 
 def train_drafters(
     target: Target,
-    data: Path,
+    data: Path | None,
     tokenizer: Path,
     out: Path,
     schedule: Schedule,
@@ -90,23 +97,28 @@ def train_drafters(
     watched  prompts by kind, to measure acceptance during training; each drafter keeps its best
              weights
     """
-    drafters = {method: _begun(method, target, plan) for method in plan.methods}
     if plan.row_length > target.context:
         raise UserError(
             f"Rows of {plan.row_length} tokens are longer than {target.name} can read: give a "
             f"--row-length of at most {target.context}."
         )
     out.mkdir(parents=True, exist_ok=True)
+    batches = _batches(target, data, tokenizer, out, plan, machine.workers)
+    words = _words(target, batches, out / "words.npy", plan.words) if plan.words else None
+    drafters = {method: _begun(method, target, plan) for method in plan.methods}
+    for drafter in drafters.values():
+        drafter.vocabulary = words if plan.start is None else drafter.vocabulary
     about = {name: _about(name, drafter, plan) for name, drafter in drafters.items()}
     trainees = {name: trainee(drafter, target, plan.weights) for name, drafter in drafters.items()}
     if machine.compiled:
         for each in trainees.values():
             each.compile_features()
-    batches = _batches(target, data, tokenizer, out, plan, machine.workers)
     progress = Progress(target, drafters, watched, watch_times) if watched else None
     models: dict[str, nn.Module] = dict(trainees)
     run = Run(out / "run", models, batches, schedule, machine, asdict(plan), progress)
-    lessons = _Lessons(target, drafters.values(), plan, run)
+    lessons = _Lessons(target, drafters.values(), plan, run, words)
+    if run.update == 0 and plan.start is None:
+        _transplant(target, drafters, trainees, batches, lessons)
     run.train(lessons, _step, count=lambda batch: predictable(batch).sum())
     if progress:
         progress.restore_best()
@@ -120,6 +132,30 @@ def train_drafters(
         save_drafter(out / name, drafter, target, more, torch.bfloat16)
 
 
+def export(target: Target, trained: Path, out: Path) -> list[str]:
+    """Write the drafters of a training run, finished or not, in eight bits; return their names.
+
+    trained  the folder that they are trained into
+    UserError if it holds no run
+    """
+    path, words = trained / "run" / "checkpoint.pt", trained / "words.npy"
+    if not path.exists():
+        raise UserError(f"{trained} holds no training run: nothing was trained into it.")
+    state = torch.load(path, map_location="cpu", weights_only=True)
+    done, best = state["update"] == state["updates"], (state["watch"] or {}).get("best", {})
+    for name, newest in state["models"].items():
+        drafter = fresh(name, target, 0)
+        own = {key.removeprefix("net."): weight for key, weight in newest.items()}
+        drafter.net.load_state_dict(best.get(name, own) if done else own)
+        drafter.net.to(target.device).eval().requires_grad_(False)
+        drafter.vocabulary = torch.from_numpy(np.load(words)) if words.exists() else None
+        seconds = round(state["spent"][name])
+        training = {**state["recipe"], "updates": state["update"], "seconds": seconds}
+        about = {"parameters": parameters(drafter.net), "training": training, "commit": commit()}
+        save_drafter(out / name, drafter, target, about, torch.int8)
+    return list(state["models"])
+
+
 def _begun(method: str, target: Target, plan: Plan) -> Drafter:
     if plan.start is None:
         return fresh(method, target, plan.seed)
@@ -129,6 +165,34 @@ def _begun(method: str, target: Target, plan: Plan) -> Drafter:
             "holds a folder for each method."
         )
     return load_drafter(str(plan.start / method), target)
+
+
+def _words(target: Target, batches: Batches, path: Path, count: int) -> Tensor:
+    """The ids [D] of the most frequent tokens in replies, and those that end them; counted once."""
+    if not path.exists():
+        frequency = batches.frequencies(target.config.vocab_size)
+        frequency[list(target.eos_ids)] = frequency.max() + 1
+        # Of equally rare ones, those that the tokenizer learnt first.
+        most = np.argsort(-frequency, kind="stable")[: min(count, target.config.vocab_size)]
+        np.save(path, np.sort(most))
+    return torch.from_numpy(np.load(path)).to(target.device)
+
+
+def _transplant(
+    target: Target,
+    drafters: Mapping[str, Drafter],
+    trainees: Mapping[str, losses.Trainee],
+    batches: Batches,
+    lessons: _Lessons,
+) -> None:
+    """Give fresh drafters their first weights, from the first batches."""
+    place, taught = batches.place, []
+    for batch in islice(batches, BATCHES):
+        batch = batch.to(str(target.device))
+        taught.append((batch, *lessons(batch, 0)))
+    batches.place = place
+    for name, drafter in drafters.items():
+        transplant(trainees[name], drafter, target, taught)
 
 
 def _about(name: str, drafter: Drafter, plan: Plan) -> dict[str, Any]:
@@ -141,13 +205,14 @@ def _about(name: str, drafter: Drafter, plan: Plan) -> dict[str, Any]:
 
 
 def _batches(
-    target: Target, data: Path, tokenizer: Path, out: Path, plan: Plan, workers: int
+    target: Target, data: Path | None, tokenizer: Path, out: Path, plan: Plan, workers: int
 ) -> Batches:
     """Batches, after the target has written the text that the plan asks for."""
-    own = out / "own_text.npz" if plan.own_tokens else None
-    if own:
-        processes = workers if target.device.type == "cpu" else 1
-        own_text.write(target, own, plan.own_tokens, own_text.Writing(data, plan.seed), processes)
+    own = None
+    if plan.prompts:
+        own, processes = out / "own_text.npz", workers if target.device.type == "cpu" else 1
+        writing = own_text.Writing(plan.prompts, plan.seed)
+        own_text.write(target, own, plan.own_tokens, writing, processes)
     return Batches(Recipe(data, tokenizer, plan.seed, plan.row_length, own), plan.rows)
 
 
@@ -173,8 +238,15 @@ def trainee(drafter: Drafter, target: Target, weights: losses.Weights) -> losses
 class _Lessons:
     """What all drafters share on a batch: the target's lesson and the drawn boundaries."""
 
-    def __init__(self, target: Target, drafters: Iterable[Drafter], plan: Plan, run: Run) -> None:
-        self._target, self._plan, self._run = target, plan, run
+    def __init__(
+        self,
+        target: Target,
+        drafters: Iterable[Drafter],
+        plan: Plan,
+        run: Run,
+        words: Tensor | None,
+    ) -> None:
+        self._target, self._plan, self._run, self._words = target, plan, run, words
         self._tails = {d.tli for d in drafters if isinstance(d, MoADrafter) and d.tli}
         for drafter in drafters:
             if isinstance(drafter, Eagle3Drafter):
@@ -182,13 +254,15 @@ class _Lessons:
 
     def __call__(self, batch: Batch, update: int) -> tuple[Lesson, Masks]:
         plan = self._plan
-        # At the start, SA sees only its block in all rows; from half-time on, in none.
+        # Fresh weights begin with SA that sees only its block in all rows; from half-time on, in
+        # none. Those of the target's layers have learnt to read a text.
         progress = update / (self._run.updates or 100_000)
-        staircase = 0.0 if plan.start else max(0.0, 1 - 2 * progress)
+        known = plan.start is not None or suits(self._target)
+        staircase = 0.0 if known else max(0.0, 1 - 2 * progress)
         # Seed and update alone decide the draws, so resumed runs and runs in parts draw the same.
         generator = torch.Generator().manual_seed((plan.seed * 1_000_003 + update) * 1_009)
         masks = on_policy(batch, generator, BLOCK, staircase, plan.rows)
-        return teach(self._target, batch, self._tails), masks
+        return teach(self._target, batch, self._tails, self._words), masks
 
 
 def fresh(method: str, target: Target, seed: int) -> Drafter:
@@ -206,9 +280,11 @@ def fresh(method: str, target: Target, seed: int) -> Drafter:
         case "eagle2":
             return EagleDrafter(_eagle(target, budget), target, method)
         case "eagle3":  # with the target's vocabulary and head, as MoA and EAGLE-2 have
-            layers = default_layers(len(target.layers))
+            layers = _tapped(len(target.layers))
             eagle3 = _widened(
-                lambda inner: Eagle3Net(Eagle3Config(width, *heads, inner, eps, layers, width)),
+                lambda inner: Eagle3Net(
+                    Eagle3Config(width, *heads, inner, eps, layers, width, norm_each=True)
+                ),
                 budget,
             )
             return Eagle3Drafter(eagle3, target, method)
@@ -232,7 +308,7 @@ def moa_config(target: Target) -> MoAConfig:
     """
     config = target.config
     heads, width, kv_width = config.num_attention_heads, config.hidden_size, target.kv_width
-    one = Sizes(heads, target.kv_heads, target.head_dim, width * 7 // 4)
+    one = Sizes(heads, target.kv_heads, target.head_dim, config.intermediate_size)
     # The largest head count, at most the target's, that divides W into even sizes.
     lsa_heads = next(h for h in range(heads, 0, -1) if kv_width % h == 0 and kv_width // h % 2 == 0)
     groups = next(g for g in range(max(1, lsa_heads // 4), 0, -1) if lsa_heads % g == 0)
@@ -241,6 +317,13 @@ def moa_config(target: Target) -> MoAConfig:
     mlp_bias = bool(getattr(config, "mlp_bias", False))
     eps = config.rms_norm_eps
     return MoAConfig(width, kv_width, one, one, lsa, eps, bias, bias, mlp_bias, pool="last")
+
+
+def _tapped(count: int) -> tuple[int, int, int]:
+    """The layers that a fresh EAGLE-3 reads. Late ones, each with a norm, help it more than those
+    of the authors; in targets with few layers, theirs."""
+    late = count // 2, round(0.7 * count), count - 3
+    return late if late[0] < late[1] < late[2] else default_layers(count)
 
 
 def _widened(make: Callable[[int], Net], budget: int) -> Net:

@@ -28,7 +28,7 @@ Step = Callable[[nn.Module, Batch, Any, int], tuple[Tensor, dict[str, Tensor]]]
 Count = Callable[[Batch], Tensor]
 BETAS = 0.9, 0.95  # of AdamW
 LOG_EVERY = 25  # updates
-PROBE = 40  # updates of a process before --minutes becomes a number of updates
+PROBE = 40  # updates after which --minutes becomes a number of updates anew
 
 
 @dataclass(frozen=True)
@@ -158,7 +158,7 @@ class Run:
                 bar.update()
                 now = time.monotonic()
                 self.seconds = before + now - begun
-                if self.updates is None:
+                if self.schedule.minutes is not None:
                     mark = self._probe(self.update - first, mark, bar)
                 begun += self._look()
                 last = self._done
@@ -230,9 +230,11 @@ class Run:
         return bool(ends) and self.update >= min(ends)
 
     def _probe(self, done: int, mark: float, bar: tqdm) -> float:
-        """Turn minutes into updates, once the pace of this process is known.
+        """Turn minutes into updates by the pace of this process, again and again: what else the
+        machine does may change it.
 
-        mark  when the timed updates began; the first half of the probe is warm-up
+        done  updates of this process
+        mark  when the timed updates began; the first half of the first probe is warm-up
         """
         assert self.schedule.minutes is not None
         left = 60 * self.schedule.minutes - self.seconds
@@ -240,9 +242,11 @@ class Run:
             self.updates = bar.total = self.update
         elif done == PROBE // 2:
             mark = _clock(time.monotonic)
-        elif done == PROBE:
-            pace = (_clock(time.monotonic) - mark) / (PROBE - PROBE // 2)
-            self.updates = bar.total = self.update + int(left / pace)
+        elif done % PROBE == 0:
+            now = _clock(time.monotonic)
+            pace = (now - mark) / (PROBE - PROBE // 2 if done == PROBE else PROBE)
+            self.updates, mark = self.update + int(left / pace), now
+            bar.total = self.updates
         return mark
 
     def _log(self, parts: dict[str, dict[str, Tensor]], bar: tqdm) -> None:

@@ -10,7 +10,6 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from torch.utils.checkpoint import checkpoint
 
 from moa_core.drafters.eagle import EagleNet
 from moa_core.drafters.moa import MoADrafter, MoANet
@@ -61,6 +60,10 @@ class Trainee(nn.Module, ABC):
         seed  of the method's noise
         """
 
+    def missing(self, batch: Batch, lesson: Lesson, masks: Masks) -> tuple[Tensor, Tensor]:
+        """What the features lack of the target's [B, n, E], and where that matters [B, n] bool."""
+        raise NotImplementedError
+
 
 class MoATrainee(Trainee):
     """MoA's training forward. Its logits equal those of the drafting path, draft by draft."""
@@ -78,14 +81,23 @@ class MoATrainee(Trainee):
     def forward(
         self, batch: Batch, lesson: Lesson, masks: Masks, seed: int
     ) -> tuple[Tensor, Stats]:
-        memory: Tensor = self._memory(lesson.vectors.flatten(0, 1), self._drafter.layer_rope)
-        memory = memory.unflatten(0, batch.ids.shape)  # [B, T, E]
+        hidden, before_tail = self._hidden(batch, lesson, masks)
+        return self._loss(hidden, before_tail, lesson, masks)
+
+    def missing(self, batch: Batch, lesson: Lesson, masks: Masks) -> tuple[Tensor, Tensor]:
+        return lesson.hidden - self._hidden(batch, lesson, masks)[0], masks.loss
+
+    def _hidden(self, batch: Batch, lesson: Lesson, masks: Masks) -> tuple[Tensor, Tensor]:
+        # LSA is the costly part: it runs for the positions that CA sees in a row with a loss.
+        seen = (masks.ca & masks.loss[:, None, :, None]).any(2)[:, 0]  # [B, T]
+        dense: Tensor = self._memory(lesson.vectors[seen], self._drafter.layer_rope)  # [n, E]
+        memory = dense.new_zeros(*seen.shape, dense.shape[-1]).index_put((seen,), dense)
         for rope in (self._drafter.sa_rope, self._drafter.ca_rope):
             rope.reserve(batch.ids.shape[1])
         rotation = self._drafter.ca_rope(batch.positions, memory)
         remembered = self.net.cross_attention.memorise(memory, rotation)
-        hidden, before_tail = self.features(batch, lesson, masks, remembered)
-        return self._loss(hidden, before_tail, lesson, masks)
+        found: tuple[Tensor, Tensor] = self.features(batch, lesson, masks, remembered)
+        return found
 
     def features(
         self, batch: Batch, lesson: Lesson, masks: Masks, remembered: tuple[Tensor, Tensor]
@@ -107,8 +119,8 @@ class MoATrainee(Trainee):
     def _loss(
         self, hidden: Tensor, before_tail: Tensor, lesson: Lesson, masks: Masks
     ) -> tuple[Tensor, Stats]:
-        target, tli = self._target[0], self._drafter.tli
-        entropy = soft_entropy(target.head, hidden, lesson.verdicts, masks.loss)
+        tli = self._drafter.tli
+        entropy = soft_entropy(lesson.verdicts.head, hidden, lesson.verdicts, masks.loss)
         feature = _smooth(hidden, lesson.hidden, masks.loss)
         stats = {"cross_entropy": entropy.detach(), "feature": feature.detach()}
         if tli:
@@ -140,15 +152,19 @@ class EagleTrainee(Trainee):
         self, batch: Batch, lesson: Lesson, masks: Masks, seed: int
     ) -> tuple[Tensor, Stats]:
         features = lesson.hidden[:, :-1]
-        draw = _noise(features, seed, batch.rows.tolist()) - 0.5
+        draw = noise(features, seed, batch.rows.tolist()) - 0.5
         features = features + (draw * NOISE * 512 / batch.ids.shape[1]).to(features.dtype)
         self._drafter.rope.reserve(batch.ids.shape[1])
         hidden = self.features(batch, lesson, features)
         loss = predictable(batch)[:, 1:]  # row i has been fed token i + 1
-        entropy = soft_entropy(self._target[0].head, hidden, lesson.verdicts.after(1), loss)
+        entropy = soft_entropy(lesson.verdicts.head, hidden, lesson.verdicts, loss, ahead=1)
         feature = _smooth(hidden, lesson.hidden[:, 1:], loss)
         stats = {"cross_entropy": entropy.detach(), "feature": feature.detach()}
         return self._weights.cross_entropy * entropy + self._weights.feature * feature, stats
+
+    def missing(self, batch: Batch, lesson: Lesson, masks: Masks) -> tuple[Tensor, Tensor]:
+        found = self.features(batch, lesson, lesson.hidden[:, :-1])
+        return lesson.hidden[:, 1:] - found, predictable(batch)[:, 1:]
 
     def features(self, batch: Batch, lesson: Lesson, before: Tensor) -> Tensor:
         """The head's input at tokens 1.., from the features before them, [B, T - 1, E]."""
@@ -166,7 +182,7 @@ class GlideTrainee(Trainee):
         self, batch: Batch, lesson: Lesson, masks: Masks, seed: int
     ) -> tuple[Tensor, Stats]:
         hidden = self.features(batch, lesson, masks)
-        entropy = soft_entropy(self._target[0].head, hidden, lesson.verdicts, masks.loss)
+        entropy = soft_entropy(lesson.verdicts.head, hidden, lesson.verdicts, masks.loss)
         return entropy, {"cross_entropy": entropy.detach()}
 
     def features(self, batch: Batch, lesson: Lesson, masks: Masks) -> Tensor:
@@ -182,7 +198,7 @@ class IndependentTrainee(Trainee):
     def forward(
         self, batch: Batch, lesson: Lesson, masks: Masks, seed: int
     ) -> tuple[Tensor, Stats]:
-        head = self._drafter.small.head
+        head = lesson.verdicts.head  # which it borrows
         entropy = soft_entropy(head, self.features(batch), lesson.verdicts, predictable(batch))
         return entropy, {"cross_entropy": entropy.detach()}
 
@@ -199,7 +215,7 @@ class MedusaTrainee(Trainee):
         self, batch: Batch, lesson: Lesson, masks: Masks, seed: int
     ) -> tuple[Tensor, Stats]:
         ahead = self.features(lesson.hidden).unbind(2)  # of [B, T, K, E]
-        loss, entropies = entropy_ahead(self._target[0].head, ahead, batch, lesson)
+        loss, entropies = entropy_ahead(ahead, batch, lesson)
         return loss, {"cross_entropy": entropies[0]}
 
     def features(self, hidden: Tensor) -> Tensor:
@@ -208,7 +224,7 @@ class MedusaTrainee(Trainee):
 
 
 def entropy_ahead(
-    head: Matrix, ahead: Sequence[Tensor], batch: Batch, lesson: Lesson
+    ahead: Sequence[Tensor], batch: Batch, lesson: Lesson
 ) -> tuple[Tensor, list[Tensor]]:
     """Weighted mean of the losses of several drafts in a row, and the single losses.
 
@@ -221,16 +237,14 @@ def entropy_ahead(
     for number, hidden in enumerate(ahead):
         shift = number + 1  # the target's distribution of token t + 2 + n is in row t + 1 + n
         where = reply[:, shift:] & (segment[:, shift:] == segment[:, :-shift])
-        entropy = soft_entropy(
-            head, hidden[:, : where.shape[1]], lesson.verdicts.after(shift), where
-        )
+        entropy = soft_entropy(lesson.verdicts.head, hidden, lesson.verdicts, where, shift)
         weight = DECAY**number
         total, weights = total + weight * entropy, weights + weight
         entropies.append(entropy.detach())
     return total / weights, entropies
 
 
-def _noise(like: Tensor, seed: int, rows: list[int]) -> Tensor:
+def noise(like: Tensor, seed: int, rows: list[int]) -> Tensor:
     """Uniform numbers from 0 to 1, shaped like [B, ...]. A row's number is its seed."""
     device = like.device
     generators = [torch.Generator(device).manual_seed(seed * 1_000_003 + row) for row in rows]
@@ -238,31 +252,58 @@ def _noise(like: Tensor, seed: int, rows: list[int]) -> Tensor:
     return torch.stack(draws)
 
 
-# Logits that exist at a time: 134 MB, and about four times that with probabilities and gradients. A
-# whole row of 2,048 tokens with a vocabulary of 128,256 takes 3.8 GB.
+# Logits that exist at a time: 134 MB, and a few times that with probabilities. A whole row of 2,048
+# tokens with a vocabulary of 128,256 takes 3.8 GB.
 CHUNK = 2**25
 
 
-def soft_entropy(head: Matrix, hidden: Tensor, verdicts: Verdicts, where: Tensor) -> Tensor:
+def soft_entropy(
+    head: Matrix, hidden: Tensor, verdicts: Verdicts, where: Tensor, ahead: int = 0
+) -> Tensor:
     """Mean of -sum p log q over the positions `where` [B, T]. The frozen head runs for them alone.
 
-    More than CHUNK logits are computed a few positions at a time, and again for the gradient.
-
-    hidden [B, T, E], with verdicts of the same positions
+    hidden [B, T, E]
+    ahead  how many positions after these the target's verdicts are
     """
+    rows, columns = where.nonzero(as_tuple=True)
+    return entropy_at(head, hidden[rows, columns], verdicts, (rows, columns + ahead))
 
-    def entropy(drafted: Tensor, told: Tensor) -> Tensor:
-        probs = verdicts.head(told).float().softmax(-1)
-        return -(probs * head(drafted).float().log_softmax(-1)).sum()
 
-    drafted, told = hidden[where], verdicts.hidden[where]
-    most = max(1, CHUNK // verdicts.head.out_features)
-    if len(drafted) <= most:
-        total = entropy(drafted, told)
-    else:
-        parts = zip(drafted.split(most), told.split(most), strict=True)
-        total = sum(checkpoint(entropy, *part, use_reentrant=False) for part in parts)
-    return total / (where.sum() + 1e-5)
+def entropy_at(
+    head: Matrix, drafted: Tensor, verdicts: Verdicts, places: tuple[Tensor, Tensor]
+) -> Tensor:
+    """Mean of -sum p log q for drafted states [n, E]; p is the target's verdict at n places."""
+    total: Tensor = _Entropy.apply(drafted, head, verdicts, *places)  # type: ignore[no-untyped-call]
+    return total / (len(drafted) + 1e-5)
+
+
+class _Entropy(torch.autograd.Function):
+    """The sum of -sum p log q. Its gradient is computed beside it, so that logits are never kept:
+    CHUNK of them exist at a time."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, drafted: Tensor, head: Matrix, verdicts: Verdicts, rows: Tensor, columns: Tensor
+    ) -> Tensor:
+        total = torch.zeros((), device=drafted.device)
+        gradients: list[Tensor] = []
+        most = max(1, CHUNK // head.out_features)
+        for part in torch.arange(len(drafted), device=drafted.device).split(most):
+            with torch.enable_grad():
+                states = drafted[part].detach().requires_grad_()
+                logits = head(states)
+            probs = verdicts.probs(rows[part], columns[part])
+            found = logits.detach().float().log_softmax(-1)
+            total -= torch.dot(probs.flatten(), found.flatten())
+            slope = found.exp_().sub_(probs).to(logits.dtype)
+            gradients += torch.autograd.grad(logits, states, slope)
+        ctx.save_for_backward(torch.cat(gradients) if gradients else drafted)
+        return total
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
+        (slope,) = ctx.saved_tensors
+        return gradients[0] * slope, None, None, None, None
 
 
 def _smooth(found: Tensor, wanted: Tensor, where: Tensor) -> Tensor:

@@ -15,11 +15,13 @@ from moa_core.decoding.trace import Trace
 from moa_core.decoding.tree import TreeSettings
 from moa_core.drafters.base import Drafter
 from moa_core.model.target import Target
-from moa_core.text import tokenizer_of
+from moa_core.text import prompt_ids, tokenizer_of
 from moa_core.train import corpus
 from moa_core.train.encode import encode_many
-from moa_core.train.own_text import PLAIN_START
+from moa_core.train.own_text import prompts_in
 
+PLAIN_START = 48  # tokens of a plain text, as a prompt
+LONGEST = 256  # tokens of a prompt that acceptance is measured on
 TREE = TreeSettings(5, 4, 11)  # the same for all methods, to compare the methods alone
 
 
@@ -37,6 +39,13 @@ def heldout_prompts(target: Target, data: Path, each: int) -> dict[str, list[lis
             if starts and 0 < starts[-1] < target.context - 128:
                 found[document.kind].append(ids[: starts[-1]])
     return dict(found)
+
+
+def heldout_chats(target: Target, path: Path, count: int) -> dict[str, list[list[int]]]:
+    """The first few held-out prompts of a file of prompts."""
+    turns = [turns[0] for _, turns in prompts_in(path, kept=True)]
+    ids = [prompt_ids(tokenizer_of(target), turn) for turn in turns[: 4 * count]]
+    return {"chat": [one for one in ids if len(one) < LONGEST][:count]}
 
 
 def acceptance(

@@ -1,185 +1,362 @@
-"""Text that the target writes: drafters will be verified against such text."""
+"""Answers that the target writes: drafters will be verified against such text."""
 
 from __future__ import annotations
 
-import copy
+import json
 import os
 import random
 import signal
-from collections.abc import Iterator
-from concurrent.futures import ProcessPoolExecutor, as_completed
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, wait
+from dataclasses import dataclass, field
 from multiprocessing import get_context
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
+from torch import Tensor
 from tqdm import tqdm
 
 from moa_core.errors import UserError
+from moa_core.loading.untrusted import parsed
+from moa_core.model.cache import KVCache
 from moa_core.model.target import Target
-from moa_core.text import tokenizer_of
-from moa_core.train import corpus
-from moa_core.train.encode import Encoded, encode_many
+from moa_core.text import chat_ids, template_parts, tokenizer_of
+from moa_core.train.corpus import HELD_OUT_PERCENT, bucket, read_text
+from moa_core.train.encode import Encoded
 
-PLAIN_START = 48  # tokens from a random place in a plain text, as a prompt
-LONGEST_PROMPT = 320  # reading a longer one costs more than its reply teaches
-PART = 50_000  # tokens that a killed run loses at most, per process
+GROUP = 8  # prompts of like length that are read at a time
+SORTED = 8  # prompts for each row, sorted by length: so rows that run together are as long
+TELL = 2.0  # seconds between two steps of the progress bar
 
 
-class Workers(ProcessPoolExecutor):
+@dataclass(frozen=True)
+class Writing:
+    """How answers are written.
+
+    prompts  file of JSON lines, each with a `prompt` or the user's `messages`
+    rows     chats that are answered at a time
+    longest  tokens of an answer, at most
+    context  tokens of a chat, at most
+    """
+
+    prompts: Path
+    seed: int = 0
+    rows: int = 96
+    longest: int = 512
+    context: int = 1568
+
+    def within(self, target: Target) -> tuple[int, int]:
+        """`context` and `longest` for this target."""
+        context = min(self.context, target.context)
+        return context, min(self.longest, context // 2)
+
+
+@dataclass
+class Chat:
+    """A chat being answered.
+
+    place  line of the prompts' file
+    turns  the user's turns that are still to come
+    ids    all tokens so far
+    spans  start and stop of each answer in `ids`
+    heat   temperature; 0 is greedy
+    """
+
+    place: int
+    turns: list[str]
+    heat: float
+    ids: list[int]
+    spans: list[list[int]] = field(default_factory=list)
+
+
+def held_out(turn: str) -> bool:
+    """Whether a chat that begins with this turn is kept for measuring: 2 % by a hash."""
+    return bucket(turn) < HELD_OUT_PERCENT
+
+
+def prompts_in(path: Path, kept: bool = False) -> list[tuple[int, list[str]]]:
+    """Line and user turns of each chat for training, or of those that are held out (`kept`)."""
+    found = []
+    for place, line in enumerate(read_text(path).split("\n")):
+        if not line.strip():
+            continue
+        match parsed(line):
+            case {"prompt": str(turn)} if turn.strip():
+                turns = [turn]
+            case {"messages": [{"content": str()}, *_] as messages}:
+                turns = [one["content"] for one in messages if one.get("role", "user") == "user"]
+            case _:
+                raise UserError(f"Line {place + 1} of {path} has no prompt and no messages.")
+        if held_out(turns[0]) == kept:
+            found.append((place, turns))
+    return found
+
+
+def write(target: Target, path: Path, tokens: int, writing: Writing, processes: int = 1) -> None:
+    """Let the target answer prompts until it has written `tokens` tokens; save them.
+
+    Half of the chats are greedy, half at a temperature from 0.8 to 1. An existing file is kept, and
+    an interrupted run goes on with the chats that it has not finished. On a CPU, several processes
+    of one thread each are the fastest.
+    """
+    if path.exists():
+        return
+    parts = [path.with_name(f"{path.stem}.{n}.jsonl") for n in range(processes)]
+    shares = [(n, processes, tokens // processes + 1) for n in range(processes)]
+    with tqdm(total=tokens, unit="tok", desc="answers") as bar:
+        if processes == 1:
+            _write_part(target, writing, parts[0], *shares[0], bar.update)
+        else:
+            with _Workers(processes) as pool:
+                jobs = [
+                    pool.submit(_write_part, target, writing, part, *share)
+                    for part, share in zip(parts, shares, strict=True)
+                ]
+                while wait(jobs, TELL).not_done:
+                    bar.update(sum(count for _, count in _finished(parts)) - bar.n)
+                for job in jobs:
+                    job.result()
+    texts = [text for text, _ in _finished(parts)]
+    random.Random(writing.seed).shuffle(texts)
+    save(path, texts)
+    for part in parts:
+        part.unlink()
+
+
+def _write_part(
+    target: Target,
+    writing: Writing,
+    path: Path,
+    number: int,
+    of: int,
+    tokens: int,
+    tell: Callable[[int], object] = lambda count: None,
+) -> None:
+    """Append this part's finished chats to a file, until it holds so many of the target's tokens.
+
+    tell  is called with the tokens of each finished chat
+    """
+    whole = path.read_text(encoding="utf-8") if path.exists() else ""
+    path.write_text(whole[: whole.rfind("\n") + 1], encoding="utf-8")  # a kill may cut a line
+    done = {json.loads(line)["place"] for line in path.read_text(encoding="utf-8").splitlines()}
+    written = sum(count for _, count in _finished([path]))
+    tell(written)
+    asked = [one for one in prompts_in(writing.prompts) if one[0] % of == number]
+    asked = [one for one in asked if one[0] not in done]
+    torch.manual_seed(writing.seed * 1_009 + number + len(done))
+    with path.open("a", encoding="utf-8") as file:
+        for chat in Writer(target, writing).answered(_chats(target, asked, writing)):
+            line = {"place": chat.place, "ids": chat.ids, "spans": chat.spans}
+            file.write(json.dumps(line) + "\n")
+            file.flush()
+            count = sum(stop - start for start, stop in chat.spans)
+            tell(count)
+            written += count
+            if written >= tokens:
+                return
+    if not written:
+        raise UserError(
+            f"{writing.prompts} has no prompt for training that {target.name}, which reads "
+            f"{target.context} tokens, can answer."
+        )
+
+
+def _chats(
+    target: Target, asked: Sequence[tuple[int, list[str]]], writing: Writing
+) -> Iterator[Chat]:
+    """The chats that fit, those of like length together."""
+    tokenizer, many = tokenizer_of(target), writing.rows * SORTED
+    context, longest = writing.within(target)
+    for at in range(0, len(asked), many):
+        group = []
+        for place, turns in asked[at : at + many]:
+            rng = random.Random(f"{writing.seed} {place}")
+            heat = 0.0 if rng.random() < 0.5 else rng.uniform(0.8, 1.0)
+            try:
+                ids = chat_ids(tokenizer, [{"role": "user", "content": turns[0]}])
+            except UserError:  # empty or too long
+                continue
+            if len(ids) <= context - longest:
+                group.append(Chat(place, turns[1:], heat, ids))
+        yield from sorted(group, key=lambda chat: len(chat.ids))
+
+
+class Writer:
+    """Answers many chats at a time; a row whose chat ends gets the next one."""
+
+    def __init__(self, target: Target, writing: Writing) -> None:
+        self._target, (self._context, self._longest) = target, writing.within(target)
+        self._cache = _Rows(target, writing.rows, self._context)
+        self._chats: list[Chat | None] = [None] * writing.rows
+        self._again: list[Chat] = []  # with another turn to answer
+
+    @torch.inference_mode()
+    def answered(self, chats: Iterator[Chat]) -> Iterator[Chat]:
+        """Each chat when its last answer has ended."""
+        more = True
+        while True:
+            free = [row for row, chat in enumerate(self._chats) if chat is None]
+            if (more or self._again) and len(free) >= max(1, len(self._chats) // 12):
+                more = self._fill(free, chats)
+            live = {row: chat for row, chat in enumerate(self._chats) if chat is not None}
+            if not live:
+                return
+            for row, chat in live.items():
+                if self._ended(chat):
+                    self._chats[row] = None
+                    if not self._goes_on(chat):
+                        yield chat
+            live = {row: chat for row, chat in live.items() if self._chats[row] is chat}
+            if live:
+                logits = self._cache.step({row: chat.ids for row, chat in live.items()})
+                self._choose(list(live.values()), logits[list(live)])
+
+    def _fill(self, free: Sequence[int], chats: Iterator[Chat]) -> bool:
+        """Read new chats into free rows. Returns whether there may be more."""
+        new: list[Chat] = []
+        while len(new) < len(free) and (one := self._next(chats)) is not None:
+            new.append(one)
+        new.sort(key=lambda chat: len(chat.ids))
+        for start in range(0, len(new), GROUP):
+            part = new[start : start + GROUP]
+            rows = list(free[start : start + len(part)])
+            logits = self._cache.read(rows, [chat.ids for chat in part])
+            for row, chat in zip(rows, part, strict=True):
+                self._chats[row] = chat
+                chat.spans.append([len(chat.ids), len(chat.ids)])
+            self._choose(part, logits)
+        return len(new) == len(free)
+
+    def _next(self, chats: Iterator[Chat]) -> Chat | None:
+        return self._again.pop() if self._again else next(chats, None)
+
+    def _ended(self, chat: Chat) -> bool:
+        start, stop = chat.spans[-1]
+        full = stop - start >= self._longest or stop >= self._context
+        return full or chat.ids[-1] in self._target.eos_ids
+
+    def _goes_on(self, chat: Chat) -> bool:
+        """Whether the user has another turn, which then follows what was written."""
+        tokenizer = tokenizer_of(self._target)
+        if not chat.turns or not tokenizer.chat_template or not _whole(chat, self._target):
+            return False
+        roles = ["user", "assistant"] * len(chat.spans) + ["user"]
+        (after, _), (before, _) = template_parts(tokenizer, roles)[-2:]
+        turn = chat.turns.pop(0)
+        ended, asked, begun = (
+            tokenizer(text, add_special_tokens=False, split_special_tokens=plain)["input_ids"]
+            for text, plain in ((after, False), (turn, True), (before, False))
+        )
+        if ended[:1] == chat.ids[-1:]:  # the target has written the end of its turn
+            ended = ended[1:]
+        ids = [*chat.ids, *ended, *asked, *begun]
+        if len(ids) > self._context - self._longest:
+            return False
+        chat.ids = ids
+        self._again.append(chat)
+        return True
+
+    def _choose(self, chats: Sequence[Chat], logits: Tensor) -> None:
+        """Append the next token of each chat, from logits [n, V]."""
+        heats = torch.tensor([chat.heat for chat in chats], device=logits.device)
+        chosen, hot = logits.argmax(-1), heats > 0
+        if hot.any():
+            probs = (logits[hot].float() / heats[hot, None]).softmax(-1)
+            chosen[hot] = probs.multinomial(1)[:, 0]
+        for chat, token in zip(chats, chosen.tolist(), strict=True):
+            chat.ids.append(token)
+            chat.spans[-1][1] += 1
+
+
+def _whole(chat: Chat, target: Target) -> bool:
+    return chat.ids[-1] in target.eos_ids
+
+
+class _Rows:
+    """K and V of many chats, a row each, in place of a cache of one text."""
+
+    def __init__(self, target: Target, rows: int, capacity: int) -> None:
+        shape = len(target.layers), rows, target.kv_heads, capacity, target.head_dim
+        self._keys = torch.zeros(shape, device=target.device, dtype=target.dtype)
+        self._values = torch.zeros_like(self._keys)
+        self._target, self.capacity = target, capacity
+        self._rows, self._places = torch.empty(0), torch.empty(0)  # [n], [n, T] of new tokens
+        self._seen: int | None = None  # slots that are read; None: of the new tokens alone
+
+    def read(self, rows: Sequence[int], texts: Sequence[list[int]]) -> Tensor:
+        """Logits [n, V] after texts, which go into these rows."""
+        device = self._keys.device
+        lengths = torch.tensor([len(text) for text in texts], device=device)
+        ids = torch.zeros(len(texts), int(lengths.max()), dtype=torch.long, device=device)
+        for row, text in enumerate(texts):  # what follows a text's end is not seen, nor kept long
+            ids[row, : len(text)] = torch.tensor(text)
+        self._rows, self._seen = torch.tensor(rows, device=device)[:, None], None
+        self._places = torch.arange(ids.shape[1], device=device).expand_as(ids)
+        hidden = self._forward(ids, None)
+        return self._target.head(hidden[torch.arange(len(texts), device=device), lengths - 1])
+
+    def step(self, texts: dict[int, list[int]]) -> Tensor:
+        """Logits [rows, V] after the newest token of each row's text; others are of no use."""
+        rows, device = self._keys.shape[1], self._keys.device
+        ids, places = torch.zeros(2, rows, 1, dtype=torch.long)
+        for row, text in texts.items():
+            ids[row], places[row] = text[-1], len(text) - 1
+        ids, places = ids.to(device), places.to(device)
+        self._rows, self._places = torch.arange(rows, device=device)[:, None], places
+        self._seen = int(places.max()) + 1
+        mask = torch.arange(self._seen, device=device) <= places  # [rows, T]
+        return self._target.head(self._forward(ids, mask[:, None, None])[:, 0])
+
+    def _forward(self, ids: Tensor, mask: Tensor | None) -> Tensor:
+        target, cache = self._target, cast(KVCache, self)
+        embedded = target.embed(ids)
+        return target.read_layers(embedded, self._places, mask, cache, len(target.layers))
+
+    def update(
+        self, keys: Tensor, values: Tensor, layer: int, *_: Any, **__: Any
+    ) -> tuple[Tensor, Tensor]:
+        held = self._keys[layer], self._values[layer]  # [rows, G, capacity, d]
+        for all_of, new in zip(held, (keys, values), strict=True):
+            all_of.transpose(1, 2)[self._rows, self._places] = new.transpose(1, 2)
+        if self._seen is None:
+            return keys, values
+        keys, values = (one[:, :, : self._seen] for one in held)
+        return keys, values
+
+
+def _finished(parts: Sequence[Path]) -> list[tuple[Encoded, int]]:
+    """The chats in the parts' files, and how many tokens of each the target wrote."""
+    found = []
+    for path in parts:
+        if not path.exists():
+            continue
+        for line in path.read_text(encoding="utf-8").split("\n")[:-1]:
+            row = json.loads(line)
+            mask = [False] * len(row["ids"])
+            for start, stop in row["spans"]:
+                mask[start:stop] = [True] * (stop - start)
+            found.append((Encoded(row["ids"], mask), sum(mask)))
+    return found
+
+
+class _Workers(ProcessPoolExecutor):
     """A pool of processes of one thread each, which Ctrl-C ends without a traceback.
 
     Processes are spawned because tokenizers and torch do not survive a fork with threads.
     """
 
     def __init__(self, count: int) -> None:
-        super().__init__(count, get_context("spawn"), _start)
+        super().__init__(count, get_context("spawn"), _begin)
 
     def __exit__(self, kind: Any, *_: Any) -> None:
         self.shutdown(wait=kind is None, cancel_futures=kind is not None)
 
 
-def _start() -> None:
+def _begin() -> None:
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     torch.set_num_threads(1)
-
-
-@dataclass(frozen=True)
-class Writing:
-    """Where prompts come from; `rows` are answered at a time, with at most `longest` tokens."""
-
-    data: Path
-    seed: int = 0
-    rows: int = 64
-    longest: int = 320
-
-
-def write(target: Target, path: Path, tokens: int, writing: Writing, processes: int = 1) -> None:
-    """Let the target answer training prompts until it has written `tokens` tokens; save them.
-
-    Half of the batches are greedy, half at temperature 1. An existing file and the parts of an
-    interrupted one are kept. On a CPU, several processes of one thread each are the fastest.
-    """
-    if path.exists():
-        return
-    parts = [path.with_name(f"{path.stem}.{n:03}.npz") for n in range(-(-tokens // PART))]
-    sizes = [min(PART, tokens - PART * n) for n in range(len(parts))]
-    jobs = [(n, size) for n, size in enumerate(sizes) if not parts[n].exists()]
-    done = tokens - sum(size for _, size in jobs)
-    with tqdm(total=tokens, initial=done, unit="tok", desc="own text") as bar:
-        for number, size, texts in _written(target, jobs, writing, processes):
-            save(parts[number], texts)
-            bar.update(size)
-    save(path, [text for part in parts for text in load(part)])
-    for part in parts:
-        part.unlink()
-
-
-def _written(
-    target: Target, jobs: list[tuple[int, int]], writing: Writing, processes: int
-) -> Iterator[tuple[int, int, list[Encoded]]]:
-    """Each finished job's number, size and text."""
-    if processes == 1:
-        yield from ((number, size, _part(target, number, size, writing)) for number, size in jobs)
-        return
-    writer = copy.deepcopy(target)
-    if torch.ops.mkldnn._is_mkldnn_bf16_supported():
-        writer.model.to(torch.bfloat16)  # twice as fast, and the same text except at near ties
-    with Workers(processes) as pool:
-        waiting = {pool.submit(_part, writer, *job, writing): job for job in jobs}
-        for done in as_completed(waiting):
-            yield *waiting[done], done.result()
-
-
-def _part(target: Target, number: int, tokens: int, writing: Writing) -> list[Encoded]:
-    torch.manual_seed(writing.seed * 1_009 + number)
-    written: list[Encoded] = []
-    count = 0
-    for turn, (prompts, room) in enumerate(_prompt_batches(target, number, writing)):
-        replies = answers(target, prompts, room, sample=(number + turn) % 2 == 1)
-        for prompt, reply in zip(prompts, replies, strict=True):
-            written.append(Encoded(prompt + reply, [False] * len(prompt) + [True] * len(reply)))
-            count += len(reply)
-        if count >= tokens:
-            break
-    return written
-
-
-@torch.inference_mode()
-def answers(
-    target: Target, prompts: list[list[int]], longest: int, sample: bool = False
-) -> list[list[int]]:
-    """Replies to prompts in one batch, cut after the end-of-turn token."""
-    tokenizer = tokenizer_of(target)
-    end, pad = tokenizer.eos_token_id, tokenizer.pad_token_id
-    pad = end if pad is None else pad
-    width = max(map(len, prompts))
-    ids = torch.full((len(prompts), width), pad)
-    for row, prompt in enumerate(prompts):
-        ids[row, width - len(prompt) :] = torch.tensor(prompt)
-    seen = torch.arange(width) >= width - torch.tensor([len(p) for p in prompts])[:, None]
-    sampling = {"temperature": 1.0, "top_k": 0, "top_p": 1.0} if sample else {}
-    output = target.model.generate(
-        ids.to(target.device),
-        attention_mask=seen.long().to(target.device),
-        max_new_tokens=min(longest, target.context - width),
-        do_sample=sample,
-        eos_token_id=end,
-        pad_token_id=pad,
-        **{"temperature": None, "top_k": None, "top_p": None, **sampling},
-    )[:, width:].tolist()
-    return [reply[: reply.index(end) + 1] if end in reply else reply for reply in output]
-
-
-def _prompt_batches(
-    target: Target, part: int, writing: Writing
-) -> Iterator[tuple[list[list[int]], int]]:
-    """Endless batches of prompts from training documents, each with the longest reply in tokens.
-
-    A batch takes as long as its longest reply. So prompts are batched by the length of their reply
-    in the data, because the target's will be similar.
-    """
-    documents = corpus.load(writing.data)
-    longest, rows = min(writing.longest, target.context // 2), writing.rows
-    rng = random.Random(f"{writing.seed} {part}")
-    waiting: list[tuple[int, list[int]]] = []
-    while True:
-        # Every pass of every part has an order of its own.
-        order = corpus.shuffled(documents, rng.randrange(2**31), part)
-        found = False
-        for encoded in encode_many(order, tokenizer_of(target)):
-            prompt, reply = _prompt(encoded, rng)
-            if prompt and len(prompt) + longest <= target.context:
-                waiting.append((reply, prompt))
-                found = True
-            if len(waiting) == rows * 16:
-                waiting.sort(key=lambda item: item[0])
-                groups = [waiting[start : start + rows] for start in range(0, len(waiting), rows)]
-                rng.shuffle(groups)
-                for group in groups:
-                    yield [prompt for _, prompt in group], min(longest, 2 * group[-1][0] + 16)
-                waiting = []
-        if not found:
-            raise UserError(
-                f"No document in {writing.data} gives {target.name}, which reads {target.context} "
-                "tokens, a prompt for text of its own: leave out --own-tokens."
-            )
-
-
-def _prompt(encoded: Encoded, rng: random.Random) -> tuple[list[int], int]:
-    """The tokens before a reply, and the reply's length; from a plain text, a few tokens."""
-    ids, mask = encoded
-    if mask[0]:
-        start = rng.randrange(max(1, len(ids) - PLAIN_START))
-        return ids[start : start + PLAIN_START], len(ids)
-    near = range(1, min(len(mask), LONGEST_PROMPT))
-    starts = [place for place in near if mask[place] and not mask[place - 1]]
-    if not starts:
-        return [], 0
-    start = rng.choice(starts)
-    return ids[:start], next((i for i in range(start, len(mask)) if not mask[i]), len(mask)) - start
 
 
 def mixed(own: list[Encoded], data: Iterator[Encoded], seed: int) -> Iterator[Encoded]:

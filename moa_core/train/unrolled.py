@@ -11,18 +11,20 @@ from moa_core.errors import UserError
 from moa_core.model.layers import Rotation
 from moa_core.model.target import Target
 from moa_core.train.batches import Batch, same_document
-from moa_core.train.losses import Stats, Trainee, Weights, entropy_ahead
-from moa_core.train.masks import Masks
+from moa_core.train.losses import DECAY, Stats, Trainee, Weights, entropy_at, noise
+from moa_core.train.masks import Masks, predictable
 from moa_core.train.teacher import Lesson
 
 UNROLLED = 5  # drafts in a row, as many as our trees are deep; the authors use 7
+LATER = 0.25  # share of the rows that are drafted on from: neighbours teach much the same
 
 
 class Eagle3Trainee(Trainee):
     """EAGLE-3's training-time test: several drafts in a row, each from the one before.
 
     It is fed the true tokens and its own features. A draft sees the first drafts of all earlier
-    rows, and the later ones of its own row. Cross-entropy alone (arXiv 2503.01840, 3.2).
+    rows, and the later ones of its own row, so a share of the rows is enough for later drafts.
+    Cross-entropy alone (arXiv 2503.01840, 3.2).
     """
 
     net: Eagle3Net
@@ -36,24 +38,52 @@ class Eagle3Trainee(Trainee):
         self, batch: Batch, lesson: Lesson, masks: Masks, seed: int
     ) -> tuple[Tensor, Stats]:
         self._drafter.rope.reserve(batch.ids.shape[1] + UNROLLED)
-        ahead = [self.net.words(hidden) for hidden in self.features(batch, lesson)]
-        loss, entropies = entropy_ahead(self._target[0].head, ahead, batch, lesson)
-        return loss, {"cross_entropy": entropies[0], "last": entropies[-1]}
+        reply, segment = predictable(batch), batch.segment
+        # Rows whose last draft has a loss come first.
+        least = reply[:, UNROLLED:] & (segment[:, UNROLLED:] == segment[:, :-UNROLLED])
+        least = F.pad(least, (0, UNROLLED - 1))  # [B, T - 1]
+        order = noise(least, seed, batch.rows.tolist()) + least
+        chosen = order.topk(max(1, round(LATER * order.shape[1]))).indices
+        total, weights, entropies = torch.zeros((), device=reply.device), 0.0, []
+        for number, (hidden, places) in enumerate(self.features(batch, lesson, chosen)):
+            shift = number + 1  # the target's distribution of token t + 2 + n is in row t + 1 + n
+            where = reply[:, shift:] & (segment[:, shift:] == segment[:, :-shift])
+            where = F.pad(where, (0, number)).gather(1, places)  # [B, n]
+            rows, columns = where.nonzero(as_tuple=True)
+            told = rows, places[rows, columns] + shift
+            states = self.net.words(hidden[rows, columns])
+            entropy = entropy_at(lesson.verdicts.head, states, lesson.verdicts, told)
+            weight = DECAY**number
+            total, weights = total + weight * entropy, weights + weight
+            entropies.append(entropy.detach())
+        return total / weights, {"cross_entropy": entropies[0], "last": entropies[-1]}
 
-    def features(self, batch: Batch, lesson: Lesson) -> list[Tensor]:
-        """The net's output for each draft in a row, [B, T - 1, E]."""
+    def missing(self, batch: Batch, lesson: Lesson, masks: Masks) -> tuple[Tensor, Tensor]:
+        (found, _), *_ = self.features(batch, lesson, batch.rows[:, None])
+        return lesson.hidden[:, 1:] / self.net.norm.weight - found, predictable(batch)[:, 1:]
+
+    def features(self, batch: Batch, lesson: Lesson, chosen: Tensor) -> list[tuple[Tensor, Tensor]]:
+        """The net's output for each draft in a row [B, n, E], and its rows [B, n].
+
+        chosen  rows [B, m] that are drafted on from; of the first draft, all rows are made
+        """
         layers, count = self.net.config.layers, len(self._target[0].layers)
-        tapped = torch.cat([lesson.entering[count - layer] for layer in layers], -1)
-        hidden = self.net.fuse(tapped.to(self.net.fc.weight.dtype))[:, :-1]
+        tapped = torch.cat([lesson.entering[count - layer][:, :-1] for layer in layers], -1)
+        hidden = self.net.fuse(tapped.to(self.net.fc.weight.dtype))
         visible = same_document(batch.segment[:, :-1])  # [B, 1, T - 1, T - 1]
+        places = torch.arange(hidden.shape[1], device=hidden.device).expand(len(hidden), -1)
+        row = torch.arange(len(hidden), device=hidden.device)[:, None]
         held: list[tuple[Tensor, Tensor]] = []
-        found = []
+        found: list[tuple[Tensor, Tensor]] = []
         for step in range(UNROLLED):
+            if step == 1:
+                hidden, visible, places = hidden[row, chosen], visible[row, :, chosen], chosen
+                visible = visible.transpose(1, 2)  # [B, 1, m, T - 1]
             # Padding behind the end of the row has no loss.
-            embedded = F.pad(lesson.embedded[:, 1 + step :], (0, 0, 0, step))
-            rotation = self._drafter.rope(batch.positions[:, :-1] + step, hidden)
-            hidden = self._next(embedded, hidden, rotation, visible, held)
-            found.append(hidden)
+            embedded = F.pad(lesson.embedded, (0, 0, 0, step))[row, places + 1 + step]
+            at = batch.positions[row, places] + step
+            hidden = self._next(embedded, hidden, self._drafter.rope(at, hidden), visible, held)
+            found.append((hidden, places))
         return found
 
     def _next(
@@ -64,7 +94,7 @@ class Eagle3Trainee(Trainee):
         visible: Tensor,
         held: list[tuple[Tensor, Tensor]],
     ) -> Tensor:
-        """The net's forward. held: K and V [B, G, T, d] of earlier drafts; its own are added."""
+        """The net's forward. held: K and V [B, G, n, d] of earlier drafts; its own are added."""
         layer = self.net.midlayer
         joined, residual = layer.join(embedded, features)
         queries = layer.self_attn.queries(joined, rotation)
@@ -75,9 +105,9 @@ class Eagle3Trainee(Trainee):
 
 
 def _attend(queries: Tensor, held: list[tuple[Tensor, Tensor]], visible: Tensor) -> Tensor:
-    """Attention [B, T, H d] of Q [B, H, T, d] to the drafts in a row.
+    """Attention [B, n, H d] of Q [B, H, n, d] to the drafts in a row.
 
-    The first draft's K and V are masked by `visible` [B, 1, T, T]. Of later drafts a row sees its
+    The first draft's K and V are masked by `visible` [B, 1, n, T]. Of later drafts a row sees its
     own alone, so their scores are a column, not a matrix: with 7 drafts a quarter of the work.
     """
     each = queries.shape[1] // held[0][0].shape[1]
@@ -85,7 +115,7 @@ def _attend(queries: Tensor, held: list[tuple[Tensor, Tensor]], visible: Tensor)
     queries = queries * queries.shape[-1] ** -0.5
     scores = (queries @ keys.mT).masked_fill(~visible, -torch.inf)
     columns = [(queries * later).sum(-1, keepdim=True) for later, _ in own]
-    weights = torch.cat([scores, *columns], -1).softmax(-1)  # [B, H, T, T + drafts - 1]
+    weights = torch.cat([scores, *columns], -1).softmax(-1)  # [B, H, n, T + drafts - 1]
     apart = weights[..., keys.shape[2] :].unbind(-1)
     mixed = weights[..., : keys.shape[2]] @ values
     for weight, (_, later) in zip(apart, own, strict=True):

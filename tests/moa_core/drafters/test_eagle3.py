@@ -220,9 +220,11 @@ def test_it_trains_on_what_it_drafts_from(target, monkeypatch):
     batch = one_reply(torch.tensor([[*PROMPT, *tokens, 3]]), len(PROMPT))
     lesson = teach(target, batch, {LAYERS - layer for layer in drafter.net.config.layers})
     monkeypatch.setattr("moa_core.train.unrolled.UNROLLED", len(tokens) - 1)
+    monkeypatch.setattr("moa_core.train.unrolled.LATER", 1.0)
     trained = Eagle3Trainee(drafter, target, Weights())
     total = 0.0
-    unrolled = trained.features(batch, lesson)
+    rows = torch.arange(batch.ids.shape[1] - 1)[None]
+    unrolled = [hidden for hidden, _ in trained.features(batch, lesson, rows)]
     for token, known, hidden in zip(tokens[1:], log_probs[1:], unrolled, strict=True):
         logits = target.head(drafter.net.words(hidden))[0, len(PROMPT) - 1]
         total += logits.log_softmax(-1)[token].item()

@@ -1,5 +1,6 @@
 """Batches go on after a resume where they were, own text included; their masks, token by token."""
 
+import json
 from collections import Counter
 from itertools import islice
 from pathlib import Path
@@ -20,7 +21,15 @@ from moa_core.train.batches import (
     epoch_rows,
 )
 from moa_core.train.encode import PADDING, Encoded, encode_many
-from moa_core.train.own_text import Writing, answers, load, write
+from moa_core.train.own_text import (
+    Chat,
+    Writer,
+    Writing,
+    held_out,
+    load,
+    prompts_in,
+    write,
+)
 from tests.models import plain_greedy, speaking_target, tiny_tokenizer
 
 ROWS = 3
@@ -102,70 +111,106 @@ def test_own_text_is_all_there_and_half_of_what_is_learnt(data):
     assert 0.2 < own[: len(own) // 2].sum() / own.sum() < 0.8
 
 
-def test_answers_in_a_batch_are_those_given_alone_and_end_with_the_end_of_turn():
-    """Prompts of other lengths beside it, and the padding they bring, change nothing."""
+PROMPTS = ["Hi", "The fox ran home.", "A b c", "What is 3 + 4?", "Where did the cat sit?"]
+
+
+@pytest.fixture
+def prompts(tmp_path) -> Path:
+    """Fifty prompts and ten chats of two turns; some are held out."""
+    rows = [{"prompt": f"{text} {n}"} for n in range(10) for text in PROMPTS]
+    rows += [
+        {"messages": [{"content": f"Count to {n}."}, {"content": "Go on."}]} for n in range(10)
+    ]
+    path = tmp_path / "prompts.jsonl"
+    path.write_text("\n".join(map(json.dumps, rows)))
+    return path
+
+
+def test_prompts_are_those_for_training_or_those_held_out(prompts, monkeypatch):
+    asked, kept = prompts_in(prompts), prompts_in(prompts, kept=True)
+    assert sorted(place for place, _ in asked + kept) == list(range(60))
+    assert all(held_out(turns[0]) for _, turns in kept)
+    assert not any(held_out(turns[0]) for _, turns in asked)
+    assert asked[-1][1] == ["Count to 9.", "Go on."]
+    share = sum(held_out(f"prompt {n}") for n in range(20_000)) / 20_000
+    assert share == pytest.approx(0.02, abs=0.004)
+    prompts.write_text('{"question": "Why?"}')
+    with pytest.raises(UserError, match=r"Line 1 of .* has no prompt"):
+        prompts_in(prompts)
+
+
+def answered(target: Target, asked: list[str], **more: object) -> list[Chat]:
+    """Greedy answers to prompts, in their order."""
+    writing = Writing(Path("none"), rows=2, **more)
+    chats = [Chat(n, [], 0.0, prompt_ids(target.tokenizer, one)) for n, one in enumerate(asked)]
+    return sorted(Writer(target, writing).answered(iter(chats)), key=lambda chat: chat.place)
+
+
+@pytest.mark.parametrize("family", ["llama", "qwen2"])
+def test_answers_written_together_are_those_written_alone(family):
+    """Whatever stands in other rows, and in a row before it, changes nothing."""
+    target = speaking_target(family=family)
+    for chat, text in zip(answered(target, PROMPTS, longest=20), PROMPTS, strict=True):
+        prompt = prompt_ids(target.tokenizer, text)
+        ((start, stop),) = chat.spans
+        assert chat.ids[:start] == prompt and stop == len(chat.ids)
+        assert chat.ids[start:] == plain_greedy(target, prompt, 20)
+
+
+def test_an_answer_ends_with_the_end_of_turn_and_the_next_turn_follows_it():
     target = speaking_target()
-    prompts = [prompt_ids(target.tokenizer, text) for text in ("Hi", "The fox ran home.", "A b c")]
-    found = answers(target, prompts, 20)
-    assert found == [plain_greedy(target, prompt, 20) for prompt in prompts]
-    third = found[0][2]
-    target.tokenizer = type(target.tokenizer)(
-        tokenizer_object=target.tokenizer.backend_tokenizer,
-        eos_token=target.tokenizer.convert_ids_to_tokens(third),
-        pad_token="<|pad|>",
-    )
-    short = answers(target, prompts, 20)
-    assert short[0].index(third) == len(short[0]) - 1 <= 2
+    (chat,) = answered(target, PROMPTS[:1], longest=20)
+    third = chat.ids[chat.spans[0][0] + 2]
+    target.eos_ids = (third,)
+    chats = [Chat(0, ["And then?"], 0.0, prompt_ids(target.tokenizer, PROMPTS[0]))]
+    (chat,) = Writer(target, Writing(Path("none"), rows=2, longest=20)).answered(iter(chats))
+    (start, stop), (begin, end) = chat.spans
+    assert third in chat.ids[start:stop] and chat.ids[stop - 1] == third and stop - start <= 3
+    said = target.tokenizer.decode(chat.ids[stop:begin])
+    assert "<|user|>And then?" in said and said.endswith("<|assistant|>")
+    assert chat.ids[begin:end] == plain_greedy(target, chat.ids[:begin], end - begin)
 
 
-def test_writing_ends_with_enough_and_marks_what_the_target_wrote(data, tmp_path, monkeypatch):
+def test_writing_ends_with_enough_and_is_kept(prompts, tmp_path):
     target, path = speaking_target(), tmp_path / "own.npz"
-    asked: list[tuple[int, ...]] = []
-    told: list[tuple[int, ...]] = []
-
-    def watched(*arguments: object, **options: object) -> list[list[int]]:
-        replies = answers(*arguments, **options)
-        asked.extend(map(tuple, arguments[1]))
-        told.extend(map(tuple, replies))
-        return replies
-
-    monkeypatch.setattr(own_text, "answers", watched)
-    write(target, path, 300, Writing(data, rows=2, longest=24))
+    writing = Writing(prompts, rows=4, longest=24)
+    write(target, path, 200, writing)
     texts = load(path)
-    assert sum(sum(text.mask) for text in texts) >= 300
-    for text, prompt, reply in zip(texts, asked, told, strict=True):
-        assert tuple(text.ids) == prompt + reply
-        assert text.mask == [False] * len(prompt) + [True] * len(reply)
+    assert 200 <= sum(sum(text.mask) for text in texts) < 200 + 4 * 24 * 2
+    assert not list(tmp_path.glob("own.*.jsonl"))
+    kept = {target.tokenizer.decode(prompt_ids(target.tokenizer, t[0])) for _, t in
+            prompts_in(prompts, kept=True)}  # fmt: skip
+    for text in texts:
+        start = text.mask.index(True)
+        assert target.tokenizer.decode(text.ids[:start]) not in kept
     before = path.read_bytes()
-    write(target, path, 10_000, Writing(data, seed=5))
+    write(target, path, 10_000, writing)
     assert path.read_bytes() == before
 
 
-def test_writing_goes_on_where_it_was_cut_off(data, tmp_path, monkeypatch):
-    target, writing = speaking_target(), Writing(data, rows=2, longest=24)
-    monkeypatch.setattr(own_text, "PART", 100)
-    write(target, tmp_path / "whole.npz", 250, writing)
-    cut = tmp_path / "cut.npz"
-    part, made = own_text._part, []
+def test_writing_goes_on_where_it_was_cut_off(prompts, tmp_path, monkeypatch):
+    target, writing = speaking_target(), Writing(prompts, rows=4, longest=24)
+    path, part = tmp_path / "own.npz", tmp_path / "own.0.jsonl"
+    whole = own_text.Writer.answered
 
-    def cut_off(target: Target, number: int, *rest: object) -> list[Encoded]:
-        made.append(number)
-        if made == [0, 1]:
-            raise KeyboardInterrupt
-        return part(target, number, *rest)
+    def cut_off(self: Writer, chats: object) -> object:
+        yield from islice(whole(self, chats), 3)
+        raise KeyboardInterrupt
 
-    monkeypatch.setattr(own_text, "_part", cut_off)
+    monkeypatch.setattr(own_text.Writer, "answered", cut_off)
     with pytest.raises(KeyboardInterrupt):
-        write(target, cut, 250, writing)
-    write(target, cut, 250, writing)
-    assert made == [0, 1, 1, 2] and load(cut) == load(tmp_path / "whole.npz")
-    assert sorted(path.name for path in tmp_path.glob("*.npz")) == ["cut.npz", "whole.npz"]
+        write(target, path, 200, writing)
+    monkeypatch.setattr(own_text.Writer, "answered", whole)
+    first = part.read_text()
+    part.write_text(first + '{"place": 7, "ids": [1')  # as if killed while writing
+    write(target, path, 200, writing)
+    ids = [text.ids for text in load(path)]
+    assert all(json.loads(line)["ids"] in ids for line in first.splitlines())
+    assert len({tuple(one) for one in ids}) == len(ids)
 
 
-def test_a_target_with_no_room_for_a_prompt_gets_a_sentence(data, tmp_path):
-    (data / "talks.jsonl").unlink()
+def test_prompts_that_do_not_fit_get_a_sentence(prompts, tmp_path):
     target = speaking_target(max_position_embeddings=64)
-    long = " ".join((data / "texts.txt").read_text().split())
-    (data / "texts.txt").write_text(long.replace("<|endoftext|>", ""))
-    with pytest.raises(UserError, match=r"reads 64 tokens, a prompt .* leave out --own-tokens"):
-        write(target, tmp_path / "own.npz", 200, Writing(data, rows=2))
+    prompts.write_text(json.dumps({"prompt": "The fox ran home. " * 9}))
+    with pytest.raises(UserError, match="reads 64 tokens"):
+        write(target, tmp_path / "own.npz", 200, Writing(prompts, rows=2, longest=60))

@@ -103,7 +103,7 @@ def test_eagle_s_noise_is_uniform_around_zero_and_each_row_s_own(target, eagle, 
     assert torch.equal(noise[0], noise[1]) and not torch.equal(noise[0], noise[2])
     assert all(0.9 * most < each.abs().max() <= most + 1e-4 for each in noise)
     assert abs(float(noise[0].mean())) < most / 10
-    both = losses._noise(lesson.hidden.repeat(2, 1, 1), 0, [0, 1])
+    both = losses.noise(lesson.hidden.repeat(2, 1, 1), 0, [0, 1])
     assert not torch.equal(both[0], both[1])
 
 
@@ -133,7 +133,7 @@ def made() -> tuple[nn.Linear, torch.Tensor, Verdicts, torch.Tensor]:
 @pytest.mark.parametrize("positions", [1, 7, 1000])
 def test_a_loss_made_in_parts_is_the_whole_one_and_so_is_its_gradient(positions, monkeypatch):
     head, hidden, verdicts, where = made()
-    probs = head(verdicts.hidden).softmax(-1)
+    probs = head(verdicts._hidden).softmax(-1)
     whole = -(probs * head(hidden).log_softmax(-1)).sum(-1)[where].sum() / (where.sum() + 1e-5)
     (expected,) = torch.autograd.grad(3 * whole, hidden)
     monkeypatch.setattr(losses, "CHUNK", positions * VOCABULARY)

@@ -1,0 +1,184 @@
+"""First weights from the target's own layers, so that little text suffices.
+
+Where a drafter's layer has the shape of the target's layers, it starts as one of them: the layer
+that reads the text as the first, the layer that reads the target's states as the last. What these
+layers add to the residual stream is fitted to the target's last hidden state by least squares, one
+matrix after the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import cast
+
+import torch
+from torch import Tensor, nn
+
+from moa_core.drafters.base import Drafter
+from moa_core.drafters.eagle import EagleDrafter, EagleNet
+from moa_core.drafters.eagle3 import Eagle3Drafter, Eagle3Net
+from moa_core.drafters.moa import MoADrafter
+from moa_core.model.layers import Attention, DecoderLayer, RMSNorm, SwiGLU
+from moa_core.model.target import Target
+from moa_core.train.batches import Batch
+from moa_core.train.losses import Trainee
+from moa_core.train.masks import Masks
+from moa_core.train.teacher import Lesson
+
+BATCHES = 12  # whose states are fitted
+FAR, SLOW = 256, 0.7  # tokens, and the least cosine that an angle has by then
+RIDGE = 0.5  # of a matrix's mean input power
+Taught = tuple[Batch, Lesson, Masks]
+# Matrices to be fitted, each with the one whose rows scale its inputs.
+Maps = list[tuple[nn.Linear, nn.Linear | None]]
+
+
+def suits(target: Target) -> bool:
+    """Whether its layers have the form of the drafters' layers."""
+    if target.own is None or target.device.type == "meta":
+        return False
+    one = target.own[1][0]
+    parts = (one.mlp.gate_proj, one.self_attn.q_proj, one.self_attn.o_proj)
+    return not one.self_attn.head_norms and all(part.bias is None for part in parts)
+
+
+@torch.no_grad()
+def transplant(
+    trainee: Trainee, drafter: Drafter, target: Target, taught: Sequence[Taught]
+) -> bool:
+    """Give a fresh drafter its first weights. False if its layers have other shapes.
+
+    taught  what is needed of a few batches
+    """
+    if not suits(target):
+        return False
+    assert target.own is not None
+    first, *_, last = target.own[1]
+    norm = target.decoder.norm.weight
+    match drafter:
+        case MoADrafter(tli=0):
+            maps = _moa(drafter, first, last, norm)
+        case EagleDrafter():
+            maps = _eagle(drafter.net, target.own[1], norm)
+        case Eagle3Drafter():
+            maps = _eagle3(drafter.net, target.own[1], norm)
+        case _:
+            return False
+    for each, _ in maps:
+        each.weight.zero_()
+    for each, before in maps:
+        _fit(each, before, trainee, taught)
+    return True
+
+
+def _moa(drafter: MoADrafter, first: DecoderLayer, last: DecoderLayer, norm: Tensor) -> Maps:
+    """SA is the first layer. CA has the last layer's queries and feed-forward block, and reads that
+    layer's K and V as they are in the memory.
+
+    The target's K are rotated already, and CA rotates them again. So of K, CA starts with what
+    hardly turns within a text.
+    """
+    net, config = drafter.net, drafter.net.config
+    sa, ca, size = net.self_attention, net.cross_attention, config.ca.head_dim
+    sa.load_state_dict(first.state_dict())
+    _read(ca.self_attn, last, norm, ("q",))
+    cast(RMSNorm, ca.input_layernorm).weight.fill_(_rms(norm))
+    _feed(ca.mlp, ca.post_attention_layernorm, [last], norm)
+    if config.kv_width <= config.width:  # the memory has room for K and V
+        net.Ekv2E.weight[: config.kv_width] += torch.eye(config.kv_width)
+        cosines = drafter.ca_rope.tables()[0][:FAR][-1]  # [d] of the last angle
+        slow = torch.diag(torch.from_numpy(cosines > SLOW).float())
+        for head in range(config.ca.kv_heads):
+            rows, place = slice(head * size, (head + 1) * size), 2 * head * size
+            ca.self_attn.k_proj.weight[rows, place : place + size] += slow
+            ca.self_attn.v_proj.weight[rows, place + size : place + 2 * size] += torch.eye(size)
+    return [_down(sa.mlp), (ca.self_attn.o_proj, None), _down(ca.mlp)]
+
+
+def _eagle(net: EagleNet, layers: Sequence[DecoderLayer], norm: Tensor) -> Maps:
+    """The last layer, on what `fc` makes of the token and the feature before it."""
+    layer = net.layers[0]
+    assert isinstance(layer, DecoderLayer)
+    _read(layer.self_attn, layers[-1], norm, ("q", "k", "v"))
+    _feed(layer.mlp, layer.post_attention_layernorm, layers[::-1], norm)
+    return [(net.fc, None), (layer.self_attn.o_proj, None), _down(layer.mlp)]
+
+
+def _eagle3(net: Eagle3Net, layers: Sequence[DecoderLayer], norm: Tensor) -> Maps:
+    """The last layer's attention for features and the first layer's for tokens, side by side."""
+    layer, width = net.midlayer, net.config.width
+    tokens = Attention(width, net.config.heads, net.config.kv_heads, net.config.head_dim)
+    features = Attention(width, net.config.heads, net.config.kv_heads, net.config.head_dim)
+    _read(tokens, layers[0], None, ("q", "k", "v"))
+    _read(features, layers[-1], None, ("q", "k", "v"))
+    for part in ("q_proj", "k_proj", "v_proj"):
+        both = getattr(tokens, part).weight, getattr(features, part).weight
+        getattr(layer.self_attn, part).weight.copy_(torch.cat(both, 1) * 0.5**0.5)
+    _feed(layer.mlp, layer.post_attention_layernorm, layers[::-1], None)
+    net.norm.weight.copy_(norm)
+    return [(net.fc, None), (layer.self_attn.o_proj, None), _down(layer.mlp)]
+
+
+def _down(mlp: SwiGLU) -> tuple[nn.Linear, nn.Linear]:
+    return mlp.down_proj, mlp.up_proj
+
+
+def _rms(values: Tensor) -> float:
+    return float(values.float().pow(2).mean().sqrt())
+
+
+def _read(mine: Attention, layer: DecoderLayer, norm: Tensor | None, parts: Sequence[str]) -> None:
+    """A layer's projections, which take over the weight of its norm.
+
+    norm  weight of the final norm, if the inputs are states after it
+    """
+    scale = cast(RMSNorm, layer.input_layernorm).weight.detach()
+    scale = scale if norm is None else scale / norm
+    for part in parts:
+        theirs = getattr(layer.self_attn, f"{part}_proj").weight
+        getattr(mine, f"{part}_proj").weight.copy_(theirs * scale)
+
+
+def _feed(
+    mine: SwiGLU, before: RMSNorm, layers: Iterable[DecoderLayer], norm: Tensor | None
+) -> None:
+    """As many of these layers' feed-forward units as there is room for, the strongest first."""
+    before.weight.fill_(1)
+    at, room = 0, len(mine.gate_proj.weight)
+    for layer in layers:
+        strength = layer.mlp.down_proj.weight.norm(dim=0)
+        units = strength.topk(min(room - at, len(strength))).indices
+        scale = layer.post_attention_layernorm.weight.detach()
+        scale = scale if norm is None else scale * _rms(norm) / norm
+        here = slice(at, at + len(units))
+        mine.gate_proj.weight[here] = layer.mlp.gate_proj.weight[units] * scale
+        mine.up_proj.weight[here] = layer.mlp.up_proj.weight[units] * scale
+        at += len(units)
+
+
+def _fit(
+    module: nn.Linear, before: nn.Linear | None, trainee: Trainee, taught: Sequence[Taught]
+) -> None:
+    """Set a matrix so that the trainee's features come closest to the target's.
+
+    before  gets rows such that the matrix's inputs are of unit size: else Adam's steps, which are
+            as large for every weight, would soon undo it
+    """
+    seen: list[Tensor] = []
+    hook = module.register_forward_pre_hook(lambda _, given: seen.append(given[0]))
+    power, product = torch.zeros(()), torch.zeros(())
+    count = 0
+    for each in taught:
+        seen.clear()
+        missing, where = trainee.missing(*each)
+        found = seen[0].reshape(*where.shape, -1)[where].float()  # [n, in]
+        power = power.to(found) + found.T @ found
+        product = product.to(found) + found.T @ missing[where].float()  # [in, E]
+        count += len(found)
+    hook.remove()
+    if before is not None:
+        sizes = (power.diagonal() / count).sqrt().clamp_min(1e-6)
+        before.weight /= sizes[:, None]
+        power, product = power / sizes / sizes[:, None], product / sizes[:, None]
+    power.diagonal().add_(RIDGE * power.diagonal().mean())
+    module.weight.add_(torch.linalg.solve(power, product).T)
