@@ -176,8 +176,8 @@ def accelerate(target: Target, int8: bool = False) -> Target:
 
 def graph_weights(target: Target, last: int, head: Matrix) -> list[Tensor] | None:
     """The weights of a target's last layers; None if a graph cannot hold them or the head."""
-    table, head = target.model.get_input_embeddings(), cast(nn.Module, head)
-    plain = type(table) is nn.Embedding and type(head) is nn.Linear
+    table = target.model.get_input_embeddings()
+    plain = type(table) is nn.Embedding and type(cast(Any, head)) is nn.Linear
     if not plain or getattr(target.model, "is_quantized", False):
         return None
     parts: list[nn.Module] = []
