@@ -139,7 +139,7 @@ def test_what_was_trained_or_moved_is_noticed():
     assert other.fork().prefill(PROMPT, 32)[0].dtype == torch.bfloat16
 
 
-def test_what_has_no_graph_stays_torchs(monkeypatch):
+def test_what_has_no_graph_stays_torchs(monkeypatch, caplog):
     plain = tiny_target()
     drafter = fresh("moa-n1", plain, 0)
     for sizes in ({"hidden_act": "gelu"}, {"head_dim": 12}):
@@ -156,7 +156,36 @@ def test_what_has_no_graph_stays_torchs(monkeypatch):
         other.model.to(change)
         assert accelerate(other) is other
     monkeypatch.setattr("moa_core.engine.session.free_bytes", lambda _: 1000)
+    assert not caplog.text
     assert accelerate(plain) is plain and accelerate_drafter(drafter, plain, True) is drafter
+    assert "Torch runs this model, because onnxruntime would need" in caplog.text
+
+
+def test_weights_stay_torchs_and_a_head_is_shared():
+    target = tiny_target()
+    graph = accelerate(target)._graph()
+    linears = [one for one in target.decoder.modules() if isinstance(one, nn.Linear)]
+    ours = {array.ctypes.data for array in graph.weights.values()}
+    assert {linear.weight.data_ptr() for linear in linears} <= ours
+    assert len(graph.model()) < 1.5e5  # names of weights, not weights
+    sessions = []
+    for method in ("moa-n0", "eagle2"):
+        drafter = accelerate_drafter(fresh(method, target, 0), target, False)
+        sessions.append(targets.heads(drafter.head_for(target)).session())
+    assert sessions == [targets.heads(target.head).session()] * 2
+
+
+@torch.inference_mode()
+def test_a_layer_that_is_tapped_later_is_told_as_well():
+    with torch.inference_mode(False):
+        slow = tiny_target()
+        quick = accelerate(slow)
+    for taps in ((1,), (0, 2), ()):
+        told = []
+        for run in (slow.fork(), quick.fork()):
+            run.taps = taps
+            told.append(run.prefill(PROMPT, 32)[1].hidden)
+        torch.testing.assert_close(*told, **CLOSE)
 
 
 def test_torch_leaves_the_processor_to_the_graphs(monkeypatch):
