@@ -1,6 +1,7 @@
 """Graphs say what the torch modules they were made from say, and write the target's own text."""
 
 import copy
+import mmap
 import os
 import subprocess
 import sys
@@ -9,6 +10,7 @@ from typing import Any
 
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from moa_core.decoding.tree import DraftTree, Frontier
@@ -16,6 +18,7 @@ from moa_core.drafters.base import Drafter
 from moa_core.engine import accelerate, accelerate_drafter, drafters
 from moa_core.engine import target as targets
 from moa_core.engine.int8 import rounded, turn
+from moa_core.engine.session import give_back
 from moa_core.engine.target import OnnxTarget
 from moa_core.model.cache import KVCache
 from moa_core.model.target import Target
@@ -173,6 +176,16 @@ def test_weights_stay_torchs_and_a_head_is_shared():
         drafter = accelerate_drafter(fresh(method, target, 0), target, False)
         sessions.append(targets.heads(drafter.head_for(target)).session())
     assert sessions == [targets.heads(target.head).session()] * 2
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="asks Linux")
+def test_pages_of_files_are_given_back_and_come_again(tmp_path):
+    numbers = torch.arange(1 << 16, dtype=torch.float32)
+    save_file({"one": numbers}, tmp_path / "file.safetensors")
+    mapped = load_file(tmp_path / "file.safetensors")["one"]
+    assert give_back([mapped.numpy()]) >= numbers.nbytes - 2 * mmap.PAGESIZE
+    assert give_back([numbers.numpy()]) == 0  # no file holds these
+    assert torch.equal(mapped, numbers)
 
 
 @torch.inference_mode()
