@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import ctypes
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import mmap
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from threading import Lock
 from typing import Any
 
@@ -19,6 +23,7 @@ from moa_core.model.cache import KVCache
 from moa_core.runtime import free_bytes
 
 log = logging.getLogger(__name__)
+PAGEOUT = 21  # Linux: MADV_PAGEOUT
 Caches = dict[str, tuple[KVCache, int]]  # names in a graph; a cache and the place of its layer
 
 
@@ -47,7 +52,9 @@ class Sessions:
                 self._key, self._session = None, None  # frees the old copy first
                 if not has_room(weights):
                     return None
-                self._session, self._key = _session(build(), key[0]), key
+                graph = build()
+                self._session, self._key = _session(graph, key[0]), key
+                give_back([*graph.weights.values(), *(one.detach().numpy() for one in weights)])
             return self._session
 
 
@@ -158,3 +165,26 @@ def _session(graph: Graph, threads: int) -> Any:
 
 def _by_reference(array: NDArray[Any]) -> Any:
     return onnxruntime.OrtValue.ortvalue_from_numpy(array)
+
+
+def give_back(arrays: Iterable[NDArray[Any]]) -> int:
+    """Take pages of mapped files out of memory, since onnxruntime has packed a copy of them; a
+    later read brings them back. The number of bytes; 0 where the system cannot."""
+    try:
+        maps = Path("/proc/self/maps").read_text()
+    except OSError:  # not Linux
+        return 0
+    files = [
+        (int(start, 16), int(end, 16))
+        for start, end in re.findall(r"^(\w+)-(\w+) r.-p \w+ \S+ [1-9]\d* ", maps, re.M)
+    ]
+    madvise, page, given = ctypes.CDLL(None).madvise, mmap.PAGESIZE, 0
+    for array in arrays:
+        start, end = array.ctypes.data, array.ctypes.data + array.nbytes
+        if any(low <= start and end <= high for low, high in files):
+            start, end = -(-start // page) * page, end // page * page
+            if end > start and not madvise(
+                ctypes.c_void_p(start), ctypes.c_size_t(end - start), PAGEOUT
+            ):
+                given += end - start
+    return given

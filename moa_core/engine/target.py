@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import weakref
 from collections.abc import Sequence
 from threading import Lock
@@ -23,6 +24,7 @@ from moa_core.model.cache import KVCache
 from moa_core.model.layers import DecoderLayer, Rope
 from moa_core.model.target import Matrix, Observation, Target
 
+log = logging.getLogger(__name__)
 CHUNK = 128  # prompt tokens read at once: each has attention scores for all tokens before it
 
 
@@ -170,6 +172,13 @@ def accelerate(target: Target, int8: bool = False) -> Target:
     if int8:
         raise UserError(
             f"{target.name} cannot run in int8: that needs a CPU, and layers as in Llama or Qwen."
+        )
+    if (
+        target.device.type == "cpu"
+        and graph_weights(target, len(target.layers), target.head) is None
+    ):
+        log.warning(
+            "Torch runs %s: its layers are quantised, or not as in Llama or Qwen.", target.name
         )
     return target
 

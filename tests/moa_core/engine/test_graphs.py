@@ -1,6 +1,7 @@
 """Graphs say what the torch modules they were made from say, and write the target's own text."""
 
 import copy
+import mmap
 import os
 import subprocess
 import sys
@@ -9,6 +10,7 @@ from typing import Any
 
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from moa_core.decoding.tree import DraftTree, Frontier
@@ -16,6 +18,7 @@ from moa_core.drafters.base import Drafter
 from moa_core.engine import accelerate, accelerate_drafter, drafters
 from moa_core.engine import target as targets
 from moa_core.engine.int8 import rounded, turn
+from moa_core.engine.session import give_back
 from moa_core.engine.target import OnnxTarget
 from moa_core.model.cache import KVCache
 from moa_core.model.target import Target
@@ -139,7 +142,7 @@ def test_what_was_trained_or_moved_is_noticed():
     assert other.fork().prefill(PROMPT, 32)[0].dtype == torch.bfloat16
 
 
-def test_what_has_no_graph_stays_torchs(monkeypatch):
+def test_what_has_no_graph_stays_torchs(monkeypatch, caplog):
     plain = tiny_target()
     drafter = fresh("moa-n1", plain, 0)
     for sizes in ({"hidden_act": "gelu"}, {"head_dim": 12}):
@@ -156,7 +159,46 @@ def test_what_has_no_graph_stays_torchs(monkeypatch):
         other.model.to(change)
         assert accelerate(other) is other
     monkeypatch.setattr("moa_core.engine.session.free_bytes", lambda _: 1000)
+    assert caplog.text.count("Torch runs tiny-llama-0: its layers") == 2
     assert accelerate(plain) is plain and accelerate_drafter(drafter, plain, True) is drafter
+    assert "Torch runs this model, because onnxruntime would need" in caplog.text
+
+
+def test_weights_stay_torchs_and_a_head_is_shared():
+    target = tiny_target()
+    graph = accelerate(target)._graph()
+    linears = [one for one in target.decoder.modules() if isinstance(one, nn.Linear)]
+    ours = {array.ctypes.data for array in graph.weights.values()}
+    assert {linear.weight.data_ptr() for linear in linears} <= ours
+    assert len(graph.model()) < 1.5e5  # names of weights, not weights
+    sessions = []
+    for method in ("moa-n0", "eagle2"):
+        drafter = accelerate_drafter(fresh(method, target, 0), target, False)
+        sessions.append(targets.heads(drafter.head_for(target)).session())
+    assert sessions == [targets.heads(target.head).session()] * 2
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="asks Linux")
+def test_pages_of_files_are_given_back_and_come_again(tmp_path):
+    numbers = torch.arange(1 << 16, dtype=torch.float32)
+    save_file({"one": numbers}, tmp_path / "file.safetensors")
+    mapped = load_file(tmp_path / "file.safetensors")["one"]
+    assert give_back([mapped.numpy()]) >= numbers.nbytes - 2 * mmap.PAGESIZE
+    assert give_back([numbers.numpy()]) == 0  # no file holds these
+    assert torch.equal(mapped, numbers)
+
+
+@torch.inference_mode()
+def test_a_layer_that_is_tapped_later_is_told_as_well():
+    with torch.inference_mode(False):
+        slow = tiny_target()
+        quick = accelerate(slow)
+    for taps in ((1,), (0, 2), ()):
+        told = []
+        for run in (slow.fork(), quick.fork()):
+            run.taps = taps
+            told.append(run.prefill(PROMPT, 32)[1].hidden)
+        torch.testing.assert_close(*told, **CLOSE)
 
 
 def test_torch_leaves_the_processor_to_the_graphs(monkeypatch):
