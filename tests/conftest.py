@@ -69,7 +69,7 @@ def plain_torch(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
     released.target.cache_clear()
     loading = "moa_core.loading.load"
-    monkeypatch.setattr(f"{loading}.accelerate", lambda target: target)
+    monkeypatch.setattr(f"{loading}.accelerate", lambda target, int8: target)
     monkeypatch.setattr(f"{loading}.accelerate_drafter", lambda drafter, target, int8: drafter)
     yield
     released.target.cache_clear()

@@ -11,7 +11,17 @@ from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
 from torch import Tensor, nn
 
-from moa_core.engine.int8 import OFF, Whole, block, hadamard, joined, parts, rounded, whole_layers
+from moa_core.engine.int8 import (
+    OFF,
+    Whole,
+    block,
+    hadamard,
+    joined,
+    parts,
+    rounded,
+    spread,
+    whole_layers,
+)
 from moa_core.model.layers import Attention, DecoderLayer, RMSNorm, Rope, SwiGLU
 
 MICROSOFT = "com.microsoft"  # onnxruntime's own operators
@@ -292,7 +302,7 @@ class Folded(Graph):
         self._bare = {id(norm) for pair in norms for norm in pair}
 
     def rows(self, table: Tensor) -> str:
-        return self.own(super().rows(table))
+        return self.op("MatMul", super().rows(table), self.constant(spread(self._width).numpy()))
 
     def norm(self, x: str, norm: Any, eps: float) -> str:
         if id(norm) not in self._bare:
@@ -301,7 +311,8 @@ class Folded(Graph):
         return self.op("SimplifiedLayerNormalization", x, ones, axis=-1, epsilon=eps)
 
     def own(self, x: str) -> str:
-        return self.turn(x, self._width)  # its own inverse
+        back = self.constant(spread(self._width).numpy())
+        return self.op("FusedMatMul", x, back, domain=MICROSOFT, transB=1)
 
     def _weighted(self, scores: str, values: str) -> str:
         """Exact: a row's result does not depend on the slots of what it sees. The last bits of a

@@ -1,8 +1,8 @@
 """Matrices in 8 bits: each row of a matrix, and each row of numbers, has a scale of its own.
 
-A Hadamard rotation of small blocks comes first: it spreads outliers, which would make a scale
-coarse (QuaRot, arXiv 2404.00456). The target's residual stream is rotated once and for all, by its
-weights, so that only `down_proj` and the head rotate their input.
+A rotation comes first: it spreads outliers, which would make a scale coarse (QuaRot, arXiv
+2404.00456). The target's residual stream is rotated once and for all, by its weights, so that only
+`down_proj` and the head rotate their input when they run, in blocks.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from moa_core.model.layers import DecoderLayer
 log = logging.getLogger(__name__)
 WIDEST = 64  # numbers that are rotated together
 TOP = 127  # the largest weight, where the processor adds up products without loss
-FORMAT = 1  # of the files
+FORMAT = 3  # of the files
 OFF = 128  # added to a row's whole numbers, which are 1 to 255
 
 
@@ -72,6 +72,18 @@ def turn(x: Tensor) -> Tensor:
     return turned.flatten(-2)
 
 
+@cache
+def spread(width: int) -> Tensor:
+    """[width, width] orthogonal: rotates the residual stream, so that a large number becomes many
+    small ones. A Hadamard matrix, times a cosine transform for the width's odd factor."""
+    size = width & -width
+    odd = width // size
+    angles = torch.pi / odd * (torch.arange(odd) + 0.5)[:, None] * torch.arange(odd)
+    cosines = angles.cos() * (2 / odd) ** 0.5
+    cosines[:, 0] /= 2**0.5
+    return torch.kron(cosines, hadamard(size))
+
+
 def joined(linears: Sequence[nn.Linear]) -> tuple[Tensor, Tensor | None]:
     """The weights [out, in] and the biases [out] of linear layers, side by side."""
     biases = [linear.bias.detach() for linear in linears if linear.bias is not None]
@@ -106,10 +118,11 @@ def folded(layer: DecoderLayer) -> dict[str, Whole]:
         matrix, bias = joined(linears)
         if name in norms:
             weight = cast(Tensor, norms[name].weight).detach()
-            made[name] = rounded(turn(matrix * weight), bias, turned=False)
+            made[name] = rounded((matrix * weight) @ spread(matrix.shape[1]), bias, turned=False)
         else:
-            matrix, bias = turn(matrix.T).T, None if bias is None else turn(bias)
-            made[name] = rounded(matrix, bias, turned=name == "down")
+            wide = spread(len(matrix))
+            bias = None if bias is None else bias @ wide
+            made[name] = rounded(wide.T @ matrix, bias, turned=name == "down")
     return made
 
 

@@ -126,7 +126,7 @@ REFUSED: list[tuple[Callable[[Target], object], str]] = [
     (lambda t: load_drafter("moa-auto", t, 1), "chooses N itself: leave out --tli"),
     (lambda t: first_eagle("moa-n0", t), "moa-n0 is not an EAGLE head"),
     (lambda t: load_target("moa-n0"), "moa-n0 is a drafter"),
-    (lambda t: load_target(dtype="int8"), "^Unknown dtype 'int8'"),
+    (lambda t: load_target(dtype="int7"), "^Unknown dtype 'int7'"),
     (lambda t: load_target(bits=3), "in 4 or 8 bits, not in 3"),
     (lambda t: wanted_drafts("int3", "float32"), "Drafts are auto, int8, float32, not 'int3'"),
     (lambda t: load_target(dtype="bfloat16", drafts="int8"), "need a float32 target"),
