@@ -98,7 +98,9 @@ def tiny_target(seed: int = 0, scale: float = 6.0, family: str = "llama", **size
                 weight.normal_(std=0.3)
         model.get_input_embeddings().weight.normal_(std=1.0)
         model.lm_head.weight.normal_(std=scale / config.hidden_size**0.5)
-    return Target(model.eval().requires_grad_(False), name=f"tiny-{family}-{seed}")
+    target = Target(model.eval().requires_grad_(False), name=f"tiny-{family}-{seed}")
+    target.drafts = "float32"
+    return target
 
 
 def useful(method: str, target: Target, whisper: float = 0.01) -> Drafter:

@@ -41,10 +41,11 @@ class Verdicts:
     @torch.no_grad()
     def probs(self, rows: Tensor, columns: Tensor) -> Tensor:
         """[n, D] float32 at these positions: row and column [n]. They sum to 1 over the words."""
-        if self._known is None:
-            return self._computed(rows, columns)
-        places, probs = self._known
-        return probs[places[rows, columns]]
+        if self._known is not None:
+            places, probs = self._known[0][rows, columns], self._known[1]
+            if bool((places >= 0).all()):
+                return probs[places]
+        return self._computed(rows, columns)
 
     @torch.no_grad()
     def _computed(self, rows: Tensor, columns: Tensor) -> Tensor:

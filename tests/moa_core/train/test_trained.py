@@ -13,12 +13,13 @@ from safetensors.torch import load_file
 from moa_core.decoding.trace import Trace
 from moa_core.decoding.tree import TreeSettings
 from moa_core.drafters.moa import MoADrafter
+from moa_core.errors import UserError
 from moa_core.loading.drafter_files import save_drafter
 from moa_core.loading.load import load_drafter
 from moa_core.model.target import Target
 from moa_core.text import prompt_ids
 from moa_core.train.batches import same_document
-from moa_core.train.drafters import Plan, _Lessons, fresh
+from moa_core.train.drafters import Plan, _Lessons, export, fresh
 from moa_core.train.losses import Weights
 from tests.moa_core.train.conftest import logged, train
 from tests.models import (
@@ -81,6 +82,27 @@ def test_drafters_go_on_from_others_with_other_losses(data, tmp_path):
             assert all(same) if rate == 0 else not all(same), name
             training = json.loads((out / name / "config.json").read_text())["drafter"]["training"]
             assert training["start"] == {"updates": 7, "start": None, "commit": "abc"}
+
+
+@pytest.mark.parametrize("stop_at", [3, None])
+def test_a_run_that_may_go_on_is_exported_in_eight_bits(stop_at, data, tmp_path):
+    target, out = speaking_target(), tmp_path / "out"
+    with pytest.raises(UserError, match="holds no training run"):
+        export(target, out, tmp_path / "exported")
+    train(target, data, out, 6, Plan(METHODS, rows=2, row_length=48, words=60), stop_at=stop_at)
+    assert export(target, out, tmp_path / "exported") == list(METHODS)
+    for name in METHODS:
+        folder = tmp_path / "exported" / name
+        done = json.loads((folder / "config.json").read_text())["drafter"]["training"]["updates"]
+        assert done == (stop_at or 6)
+        found, kept = (load_drafter(str(each), target) for each in (folder, out / name))
+        assert torch.equal(found.vocabulary, kept.vocabulary) and len(found.vocabulary) == 60
+        assert set(target.eos_ids) <= set(found.vocabulary.tolist())
+        theirs = kept.net.state_dict()
+        for key, weight in found.net.state_dict().items():
+            most = theirs[key].abs().amax(-1, keepdim=True)
+            assert bool(((weight - theirs[key]).abs() <= most / 100).all()), key
+        drafted(target, found, "What is 3 + 4?", 12, TREE)
 
 
 @pytest.mark.parametrize(
