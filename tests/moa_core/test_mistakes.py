@@ -11,7 +11,7 @@ from moa_core.__main__ import main
 from tests.models import edit_config
 from tests.released import FOLDER
 
-TRAIN = "--data {here}/data --out {out} --updates 1"
+TRAIN = "--data {here}/data --out {out} --updates 1 --row-length 128"
 MISTAKES = {  # a command, and for each way to go on: what the sentence must contain
     "generate --prompt x": [
         ("--target {here}/empty", "has no config.json"),
