@@ -65,7 +65,7 @@ def phases(target: Target, method: str, prompts: list[list[int]]) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--target", help="default: the bundled one")
+    parser.add_argument("--target", help="default: smollm2-135m")
     parser.add_argument("--tokens", default=f"1,2,4,8,12,16,24,32,{PROMPT}", help="of a call")
     parser.add_argument("--repeats", type=int, default=11)
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())

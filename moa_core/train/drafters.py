@@ -125,7 +125,7 @@ def train_drafters(
     for name, drafter in drafters.items():
         done = {"updates": run.update, "of": run.updates, "seconds": round(run.spent[name])}
         start = about[name].pop("start")
-        training = {**run.recipe, "rate": schedule.rate(name), **done, "start": start}
+        training = {**_named(run.recipe), "rate": schedule.rate(name), **done, "start": start}
         if progress:
             training["metrics"] = progress.metrics[name]
         more = {**about[name], "training": training, "commit": commit()}
@@ -142,18 +142,25 @@ def export(target: Target, trained: Path, out: Path) -> list[str]:
     if not path.exists():
         raise UserError(f"{trained} holds no training run: nothing was trained into it.")
     state = torch.load(path, map_location="cpu", weights_only=True)
-    done, best = state["update"] == state["updates"], (state["watch"] or {}).get("best", {})
+    whole, best = state["update"] == state["updates"], (state["watch"] or {}).get("best", {})
     for name, newest in state["models"].items():
         drafter = fresh(name, target, 0)
         own = {key.removeprefix("net."): weight for key, weight in newest.items()}
-        drafter.net.load_state_dict(best.get(name, own) if done else own)
+        drafter.net.load_state_dict(best.get(name, own) if whole else own)
         drafter.net.to(target.device).eval().requires_grad_(False)
         drafter.vocabulary = torch.from_numpy(np.load(words)) if words.exists() else None
         seconds = round(state["spent"][name])
-        training = {**state["recipe"], "updates": state["update"], "seconds": seconds}
+        done = {"updates": state["update"], "of": state["updates"], "seconds": seconds}
+        training = {**_named(state["recipe"]), **done}
         about = {"parameters": parameters(drafter.net), "training": training, "commit": commit()}
         save_drafter(out / name, drafter, target, about, torch.int8)
     return list(state["models"])
+
+
+def _named(recipe: dict[str, Any]) -> dict[str, Any]:
+    """A recipe for others: files and folders by their names."""
+    paths = {key: Path(recipe[key]).name for key in ("prompts", "start") if recipe.get(key)}
+    return {**recipe, **paths}
 
 
 def _begun(method: str, target: Target, plan: Plan) -> Drafter:
