@@ -19,7 +19,7 @@ from moa_core.train.bundle import tasks
 from tests.models import drafter_of, plain_greedy, speaking_target, tiny_target
 
 PROMPT = [5, 9, 33, 2]
-METHODS = ("moa-n0", "moa-n1", "eagle2", "glide", "independent")
+METHODS = ("moa-n0", "moa-n1", "eagle2", "tandem", "independent")
 
 
 @pytest.fixture(scope="module")
