@@ -125,7 +125,7 @@ def train_drafters(
     for name, drafter in drafters.items():
         done = {"updates": run.update, "of": run.updates, "seconds": round(run.spent[name])}
         start = about[name].pop("start")
-        training = {**run.recipe, "rate": schedule.rate(name), **done, "start": start}
+        training = {**_told(run.recipe), "rate": schedule.rate(name), **done, "start": start}
         if progress:
             training["metrics"] = progress.metrics[name]
         more = {**about[name], "training": training, "commit": commit()}
@@ -150,10 +150,16 @@ def export(target: Target, trained: Path, out: Path) -> list[str]:
         drafter.net.to(target.device).eval().requires_grad_(False)
         drafter.vocabulary = torch.from_numpy(np.load(words)) if words.exists() else None
         seconds = round(state["spent"][name])
-        training = {**state["recipe"], "updates": state["update"], "seconds": seconds}
+        training = {**_told(state["recipe"]), "updates": state["update"], "seconds": seconds}
         about = {"parameters": parameters(drafter.net), "training": training, "commit": commit()}
         save_drafter(out / name, drafter, target, about, torch.int8)
     return list(state["models"])
+
+
+def _told(recipe: Mapping[str, Any]) -> dict[str, Any]:
+    """A run's settings for a drafter's config: of files, their names alone."""
+    named = {"prompts": os.path.basename(recipe["prompts"])} if recipe["prompts"] else {}
+    return {**recipe, **named}
 
 
 def _begun(method: str, target: Target, plan: Plan) -> Drafter:
