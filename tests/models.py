@@ -151,7 +151,7 @@ def drafter_of(method: str, target: Target) -> Drafter:
         return WITHOUT_WEIGHTS[method]()
     if method == "moa-auto":
         return AutoDrafter([useful(f"moa-n{tli}", target) for tli in (0, 1)])
-    if method in ("eagle3", "glide", "independent", "medusa"):
+    if method in ("eagle3", "tandem", "independent", "medusa"):
         return fresh(method, target, seed=1)
     if method == "eagle":
         eagle = useful("eagle2", target)

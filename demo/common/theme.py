@@ -46,7 +46,7 @@ OTHER_METHODS = {  # by family; never used for tokens
     "moa-auto": "#7a5195",
     "eagle3": "#b3542f",
     "eagle": "#c99b2b",
-    "glide": "#2b93b8",
+    "tandem": "#2b93b8",
     "medusa": "#8f6ad0",
     "independent": "#4f9d69",
     "ngram": "#8a7a3c",

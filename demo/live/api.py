@@ -35,7 +35,7 @@ def add_decode(engine: Engine) -> None:
     ) -> Iterator[tuple[str, dict[str, Any]]]:
         """Decode a prompt speculatively. Streams the text and the figures so far.
 
-        method: moa-n0 ... moa-n3, eagle2, eagle, glide, medusa, independent, ngram, vanilla
+        method: moa-n0 ... moa-n3, eagle2, eagle, tandem, medusa, independent, ngram, vanilla
         (none also means vanilla).
         temperature 0 is greedy; top_p 1 is off. depth, breadth and budget set the draft tree's
         shape. 0 means the page's value; if all three are 0, each cycle's tree is sized

@@ -19,14 +19,14 @@ from moa_core.loading.presets import Preset, pinned, untrained
 from moa_core.loading.untrusted import Count, read_config, section, value
 
 DEFAULT_DRAFTER = "moa-n0"  # drafts without the target's own layers
-METHODS = ("moa", "eagle2", "eagle3", "medusa", "glide", "independent")
+METHODS = ("moa", "eagle2", "eagle3", "medusa", "tandem", "independent")
 HUB_ID = re.compile(r"[^/@\s]*[^/@\s.][^/@\s]*/[^/@\s]*[^/@\s.][^/@\s]*(@[^@\s]+)?")
 DERIVED = {"eagle": "eagle2"}  # methods that need no files of their own
 
 
 class DrafterInfo(NamedTuple):
     name: str
-    method: str  # moa, eagle2, eagle3, medusa, glide or independent
+    method: str  # moa, eagle2, eagle3, medusa, tandem or independent
     tli: int
     tree: TreeSettings
 

@@ -17,10 +17,10 @@ from transformers import AutoModelForCausalLM, LlamaForCausalLM
 from moa_core.drafters.base import Drafter
 from moa_core.drafters.eagle import EagleDrafter, EagleNet
 from moa_core.drafters.eagle3 import Eagle3Drafter, Eagle3Net
-from moa_core.drafters.glide import GlideDrafter, GlideNet
 from moa_core.drafters.independent import IndependentDrafter, borrowing, own_parts
 from moa_core.drafters.medusa import MedusaDrafter, MedusaNet
 from moa_core.drafters.moa import MoADrafter, MoANet
+from moa_core.drafters.tandem import TandemDrafter, TandemNet
 from moa_core.errors import UserError, saying
 from moa_core.loading import fit, formats
 from moa_core.loading.catalog import tree_settings
@@ -30,7 +30,7 @@ from moa_core.model.target import Target, moved
 
 log = logging.getLogger(__name__)
 SCALE = ".scale"  # ends the name of the scales of a matrix in eight bits
-OF_OUR_OWN = ("medusa", "glide", "independent")  # methods whose files always have our keys
+OF_OUR_OWN = ("medusa", "tandem", "independent")  # methods whose files always have our keys
 
 
 def build_drafter(
@@ -93,7 +93,7 @@ def build(
             return Eagle3Drafter(net(Eagle3Net, eagle3_sizes), target, name, rope_of(config, name))
         case "medusa":
             return MedusaDrafter(net(MedusaNet, formats.medusa_sizes, width), target, name)
-    return GlideDrafter(net(GlideNet, formats.glide_sizes), target, name)
+    return TandemDrafter(net(TandemNet, formats.tandem_sizes), target, name)
 
 
 def _independent(

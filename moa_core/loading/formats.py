@@ -21,10 +21,10 @@ from transformers import LlamaConfig, PretrainedConfig
 from moa_core.drafters.base import Drafter
 from moa_core.drafters.eagle import EagleConfig, EagleDrafter
 from moa_core.drafters.eagle3 import Eagle3Config, Eagle3Drafter, default_layers
-from moa_core.drafters.glide import GlideConfig, GlideDrafter
 from moa_core.drafters.independent import IndependentDrafter
 from moa_core.drafters.medusa import MedusaConfig, MedusaDrafter
 from moa_core.drafters.moa import MoAConfig, MoADrafter
+from moa_core.drafters.tandem import TandemConfig, TandemDrafter
 from moa_core.errors import UserError
 from moa_core.loading.fit import Tensors, check_same, check_shape, layer_sizes
 from moa_core.loading.untrusted import Count, Eps, Whole, section, value
@@ -76,14 +76,17 @@ def eagle_sizes(
     )
 
 
-def glide_sizes(
+def tandem_sizes(
     config: dict[str, Any], target: PretrainedConfig, tensors: Tensors, name: str
-) -> GlideConfig:
-    """Sizes of a GLIDE drafter. Its heads are the target's."""
+) -> TandemConfig:
+    """Sizes of a Tandem drafter. Its heads are the target's."""
     heads, groups, inner = (value(config, key, Whole, name) for key in LAYER)
     check_same(name, "number of heads", heads, target.num_attention_heads)
     eps = value(config, "rms_norm_eps", Eps, name, target.rms_norm_eps)
-    return GlideConfig(target.hidden_size, heads, groups, head_size(target), inner, eps)
+    layers = value(config, "num_hidden_layers", Whole, name)
+    _check_count(layers, tensors, name)
+    width, size = target.hidden_size, head_size(target)
+    return TandemConfig(width, heads, groups, size, inner, eps, layers)
 
 
 def medusa_sizes(
@@ -148,10 +151,10 @@ def config_keys(drafter: Drafter) -> tuple[dict[str, Any], dict[str, Any]]:
             return keys, {"method": "eagle3", "layers": list(read.layers)}
         case MedusaDrafter():
             return asdict(drafter.net.config), {"method": "medusa"}
-        case GlideDrafter():
-            glide = drafter.net.config
-            layer = dict(zip(LAYER, (glide.heads, glide.kv_heads, glide.inner), strict=True))
-            return layer, {"method": "glide"}
+        case TandemDrafter():
+            tandem = drafter.net.config
+            layer = dict(zip(LAYER, (tandem.heads, tandem.kv_heads, tandem.inner), strict=True))
+            return {**layer, "num_hidden_layers": tandem.count}, {"method": "tandem"}
     assert isinstance(drafter, IndependentDrafter)
     small = {key: getattr(drafter.small.config, key) for key in ("num_hidden_layers", *LAYER)}
     return {**small, "embeddings": "the target's"}, {"method": "independent"}

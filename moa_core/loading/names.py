@@ -18,7 +18,7 @@ LABELS = {
     "eagle2": "EAGLE-2",
     "eagle3": "EAGLE-3",
     "eagle": "EAGLE",
-    "glide": "GLIDE",
+    "tandem": "Tandem",
     "medusa": "Medusa",
     "independent": "Independent model",
     NGRAM: "N-gram lookup",

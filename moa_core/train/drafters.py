@@ -21,10 +21,10 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from moa_core.drafters.base import Drafter
 from moa_core.drafters.eagle import EagleConfig, EagleDrafter, EagleNet
 from moa_core.drafters.eagle3 import Eagle3Config, Eagle3Drafter, Eagle3Net, default_layers
-from moa_core.drafters.glide import GlideConfig, GlideDrafter, GlideNet
 from moa_core.drafters.independent import IndependentDrafter, borrowing
 from moa_core.drafters.medusa import MedusaConfig, MedusaDrafter, MedusaNet
 from moa_core.drafters.moa import MoAConfig, MoADrafter, MoANet, Sizes
+from moa_core.drafters.tandem import TandemConfig, TandemDrafter, TandemNet
 from moa_core.errors import UserError
 from moa_core.loading.drafter_files import save_drafter
 from moa_core.loading.formats import small_config
@@ -47,13 +47,13 @@ Net = TypeVar("Net", bound=nn.Module)
 
 CPU = Machine()
 MEDUSA_HEADS = 5
-OTHERS = ("eagle2", "eagle3", "medusa", "glide", "independent")
+OTHERS = ("eagle2", "eagle3", "medusa", "tandem", "independent")
 METHODS = ("moa-n0", "moa-n1", "...", *OTHERS)
 TRAINEES: dict[type[Drafter], type[losses.Trainee]] = {
     MoADrafter: losses.MoATrainee,
     EagleDrafter: losses.EagleTrainee,
     Eagle3Drafter: Eagle3Trainee,
-    GlideDrafter: losses.GlideTrainee,
+    TandemDrafter: losses.TandemTrainee,
     IndependentDrafter: losses.IndependentTrainee,
     MedusaDrafter: losses.MedusaTrainee,
 }
@@ -295,9 +295,9 @@ def fresh(method: str, target: Target, seed: int) -> Drafter:
                 budget,
             )
             return Eagle3Drafter(eagle3, target, method)
-        case "glide":
-            glide = _widened(lambda n: GlideNet(GlideConfig(width, *heads, n, eps)), budget)
-            return GlideDrafter(glide, target, method)
+        case "tandem":
+            tandem = _widened(lambda n: TandemNet(TandemConfig(width, *heads, n, eps)), budget)
+            return TandemDrafter(tandem, target, method)
         case "medusa":
             return MedusaDrafter(_medusa(target, budget), target, method)
         case "independent":

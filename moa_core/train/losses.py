@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from moa_core.drafters.eagle import EagleNet
 from moa_core.drafters.moa import MoADrafter, MoANet
+from moa_core.drafters.tandem import TandemNet
 from moa_core.model.target import Matrix, Target
 from moa_core.train.batches import Batch, same_document
 from moa_core.train.masks import Masks, predictable
@@ -110,7 +111,7 @@ class MoATrainee(Trainee):
         hidden = self.net.cross_attention.attend(hidden, rotation, *remembered, masks.ca)
         if not tli:
             return hidden, hidden
-        cache = _TrueFirst(lesson) if masks.replaced is None else None
+        cache = _TrueFirst(lesson.tail) if masks.replaced is None else None
         if masks.replaced is not None:
             hidden = torch.where(masks.replaced[..., None], lesson.entering[tli], hidden)
         run = self._target[0].run_layers
@@ -133,8 +134,8 @@ class MoATrainee(Trainee):
 class _TrueFirst:
     """In place of a cache: the target's own K and V, then those of the drafted states."""
 
-    def __init__(self, lesson: Lesson) -> None:
-        self._tail = lesson.tail
+    def __init__(self, tail: Sequence[tuple[Tensor, Tensor]]) -> None:
+        self._tail = tail
 
     def update(
         self, keys: Tensor, values: Tensor, layer_idx: int, *args: Any, **kwargs: Any
@@ -175,21 +176,32 @@ class EagleTrainee(Trainee):
         return hidden
 
 
-class GlideTrainee(Trainee):
-    """GLIDE: cross-entropy alone, in blocks like MoA's, with the target's own K and V."""
+class TandemTrainee(Trainee):
+    """Tandem: cross-entropy alone, in blocks like MoA's. Of the text before a block, layers read
+    the target's states; within it, their own."""
+
+    net: TandemNet
 
     def forward(
         self, batch: Batch, lesson: Lesson, masks: Masks, seed: int
     ) -> tuple[Tensor, Stats]:
-        hidden = self.features(batch, lesson, masks)
+        hidden = self.net.norm(self.features(batch, lesson, masks))
         entropy = soft_entropy(lesson.verdicts.head, hidden, lesson.verdicts, masks.loss)
         return entropy, {"cross_entropy": entropy.detach()}
 
+    def missing(self, batch: Batch, lesson: Lesson, masks: Masks) -> tuple[Tensor, Tensor]:
+        wanted = lesson.hidden / self.net.norm.weight
+        return wanted - self.features(batch, lesson, masks), masks.loss
+
     def features(self, batch: Batch, lesson: Lesson, masks: Masks) -> Tensor:
+        """What the last norm reads, [B, T, E]."""
         self._drafter.rope.reserve(batch.ids.shape[1])
-        rotation = self._drafter.rope(batch.positions, lesson.embedded)
-        read: Tensor = self.net(lesson.embedded, rotation, *lesson.tail[-1], masks.sa, masks.ca)
-        return read
+        hidden = lesson.embedded
+        rotation = self._drafter.rope(batch.positions, hidden)
+        known = _TrueFirst([(k, v) for k, v in self.net.memorise(lesson.hidden, rotation)])
+        for place, layer in enumerate(self.net.layers):
+            hidden = layer(hidden, rotation, mask=masks.tail, cache=known, place=place)
+        return hidden
 
 
 class IndependentTrainee(Trainee):

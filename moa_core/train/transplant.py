@@ -18,6 +18,7 @@ from moa_core.drafters.base import Drafter
 from moa_core.drafters.eagle import EagleDrafter, EagleNet
 from moa_core.drafters.eagle3 import Eagle3Drafter, Eagle3Net
 from moa_core.drafters.moa import MoADrafter
+from moa_core.drafters.tandem import TandemDrafter, TandemNet
 from moa_core.model.layers import Attention, DecoderLayer, RMSNorm, SwiGLU
 from moa_core.model.target import Target
 from moa_core.train.batches import Batch
@@ -62,6 +63,8 @@ def transplant(
             maps = _eagle(drafter.net, target.own[1], norm)
         case Eagle3Drafter():
             maps = _eagle3(drafter.net, target.own[1], norm)
+        case TandemDrafter():
+            maps = _tandem(drafter.net, target.own[1], norm)
         case _:
             return False
     for each, _ in maps:
@@ -117,6 +120,21 @@ def _eagle3(net: Eagle3Net, layers: Sequence[DecoderLayer], norm: Tensor) -> Map
     _feed(layer.mlp, layer.post_attention_layernorm, layers[::-1], None)
     net.norm.weight.copy_(norm)
     return [(net.fc, None), (layer.self_attn.o_proj, None), _down(layer.mlp)]
+
+
+def _tandem(net: TandemNet, layers: Sequence[DecoderLayer], norm: Tensor) -> Maps:
+    """The last layers, as far as it has any, on the target's states after its norm."""
+    net.norm.weight.copy_(norm)
+    maps: Maps = []
+    for mine, theirs, each in zip(
+        net.layers, layers[-len(net.layers) :], net.projections, strict=True
+    ):
+        layer, projection = cast(DecoderLayer, mine), cast(nn.Linear, each)
+        _read(layer.self_attn, theirs, None, ("q", "k", "v"))
+        _feed(layer.mlp, layer.post_attention_layernorm, [theirs, *layers[::-1]], None)
+        projection.weight.copy_(torch.diag(_rms(norm) / norm))
+        maps += [(layer.self_attn.o_proj, None), _down(layer.mlp)]
+    return maps
 
 
 def _down(mlp: SwiGLU) -> tuple[nn.Linear, nn.Linear]:

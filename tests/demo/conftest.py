@@ -23,7 +23,7 @@ WITHOUT_FILES = ordered("vanilla" if name == "none" else name for name in WITHOU
 
 class FakeTarget:
     name, dtype, device, context = "fake", torch.float32, torch.device("cpu"), 512
-    drafts = "auto"
+    drafts, precision = "auto", "float32"
 
     def __init__(self, tokenizer):
         self.tokenizer = tokenizer

@@ -42,7 +42,7 @@ def test_words_are_the_bytes_of_all_tokens():
     assert "".join(parts).encode("latin-1").decode() == text
 
 
-@pytest.mark.parametrize("method", ["vanilla", "glide", "eagle"])
+@pytest.mark.parametrize("method", ["vanilla", "tandem", "eagle"])
 def test_what_no_browser_runs_is_refused(method):
     target = tiny_target()
     with pytest.raises(UserError, match="cannot draft in a browser"):

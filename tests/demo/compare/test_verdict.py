@@ -48,9 +48,9 @@ def test_whether_drafting_pays(plain, words):
 def test_whom_to_compare_and_what_is_said_of_it():
     slow = row_of("moa-n3", (4,) * 3, (90, 88, 92))
     assert "MoA N=0" in verdict([slow, FAST, EAGLE])[0]
-    glide, ngram = row_of("glide", rate=(95, 94, 96)), row_of("ngram", rate=(80, 79, 81))
-    assert "MoA N=0 3.60 · GLIDE" in verdict([ngram, glide, FAST])[0]
-    assert "GLIDE 2.00 · N-gram lookup" in verdict([ngram, glide])[0]
+    tandem, ngram = row_of("tandem", rate=(95, 94, 96)), row_of("ngram", rate=(80, 79, 81))
+    assert "MoA N=0 3.60 · Tandem" in verdict([ngram, tandem, FAST])[0]
+    assert "Tandem 2.00 · N-gram lookup" in verdict([ngram, tandem])[0]
     for tree in (TreeSettings(6, 3, 12), AUTO):
         assert verdict([replace(FAST, tree=tree), EAGLE])[0].endswith(", trees differ)")
     assert verdict([replace(FAST, same=False), EAGLE])[-1] == "different text ✗"

@@ -18,7 +18,7 @@ from moa_core.model.target import Target
 from tests.models import drafter_of, plain_greedy, tiny_target
 
 PROMPT = [5, 9, 33, 2]
-METHODS = ("moa-n0", "moa-n1", "eagle2", "glide", "independent")
+METHODS = ("moa-n0", "moa-n1", "eagle2", "tandem", "independent")
 
 
 @pytest.fixture(scope="module")

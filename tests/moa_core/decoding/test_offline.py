@@ -115,7 +115,7 @@ def test_wherever_the_link_is_lost_the_text_heals_to_the_target_s_own(method):
     assert lost > 8 and wrote > 20
 
 
-@pytest.mark.parametrize("method", [*METHODS, "eagle3", "glide"])
+@pytest.mark.parametrize("method", [*METHODS, "eagle3", "tandem"])
 @torch.inference_mode()
 def test_what_is_written_alone_is_as_probable_as_in_a_tree(method):
     target = tiny_target()

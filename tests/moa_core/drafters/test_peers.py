@@ -34,7 +34,7 @@ from tests.models import (
     traced,
 )
 
-TRAINED = ("eagle3", "medusa", "glide", "independent")
+TRAINED = ("eagle3", "medusa", "tandem", "independent")
 PROMPTS = ([5, 9, 33, 7, 21, 40, 11], [3], [8, 8, 8, 8, 2, 8, 8])
 
 
@@ -54,7 +54,7 @@ def made(method: str, target: Target) -> Drafter:
     [
         *((method, "llama") for method in (*TRAINED, "ngram", "eagle")),
         *(("eagle3", family) for family in ("llama, 5 heads on 1", "qwen3")),
-        *(("glide", family) for family in ("llama, scaled rope", "qwen2")),
+        *(("tandem", family) for family in ("llama, scaled rope", "qwen2")),
     ],
 )
 def test_lossless(method, family):
@@ -96,7 +96,7 @@ def test_a_saved_one_drafts_as_before(tmp_path, method):
         load_drafter(str(tmp_path / method), tiny_target(hidden_size=40, num_attention_heads=5))
 
 
-@pytest.mark.parametrize("method", ["glide", "independent", "medusa"])
+@pytest.mark.parametrize("method", ["tandem", "independent", "medusa"])
 def test_the_training_forward_gives_the_logits_of_the_drafting_path(method):
     target = tiny_target(layers=4)
     drafter = made(method, target)
@@ -117,7 +117,8 @@ def _training_logits(drafter: Drafter, target: Target, batch: Batch, root: int) 
         return target.head(trained.net(lesson.hidden)[0, root - 1, :5])
     if drafter.name == "independent":
         return target.head(trained.features(batch))[0, root:-1]
-    return target.head(trained.features(batch, lesson, one_block(batch)))[0, root:-1]
+    hidden = trained.net.norm(trained.features(batch, lesson, one_block(batch)))
+    return target.head(hidden)[0, root:-1]
 
 
 def test_the_first_eagle_drafts_trees_of_one_shape():
@@ -195,7 +196,7 @@ def test_a_small_model_that_does_not_fit_is_refused(tmp_path):
 
 @pytest.mark.parametrize(
     ("method", "key"),
-    [("glide", "num_attention_heads"), ("medusa", "heads"), ("independent", "num_hidden_layers")],
+    [("tandem", "num_attention_heads"), ("medusa", "heads"), ("independent", "num_hidden_layers")],
 )
 def test_a_peer_must_tell_its_shape(tmp_path, method, key):
     target = tiny_target()

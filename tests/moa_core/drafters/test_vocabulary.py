@@ -18,7 +18,7 @@ from moa_core.loading.load import load_drafter
 from moa_core.model.target import Target
 from tests.models import draft_alike, drafter_of, plain_greedy, tiny_target, traced
 
-METHODS = ("moa-n0", "moa-n1", "eagle2", "eagle3", "medusa", "independent")
+METHODS = ("moa-n0", "moa-n1", "eagle2", "eagle3", "medusa", "tandem", "independent")
 PROMPT = [5, 9, 33, 7]
 WORDS = torch.tensor([1, 2, 3, 5, 8, 13, 21, 34, 40, 41, 42, 43, 55, 60])
 TREE = TreeSettings(3, 3, 9)

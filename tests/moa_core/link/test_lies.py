@@ -32,7 +32,7 @@ from tests.serving import scripted, serving
 
 PROMPT = [(i * i + 3) % 60 for i in range(20)]  # two shares
 GREEDY = plain_greedy(TARGET, PROMPT, 30)
-METHODS = ("moa-n0", "eagle2", "glide", "medusa")
+METHODS = ("moa-n0", "eagle2", "tandem", "medusa")
 NONE = "unknown message"
 AFTER = 3  # true messages of a kind before the one that lies
 Lie = Callable[[Any], Any]

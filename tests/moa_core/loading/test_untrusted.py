@@ -40,7 +40,7 @@ from tests.mutations import mutated
 from tests.properties import SEEDS, few
 
 MIB = 2**20
-METHODS = ("moa-n1", "eagle2", "medusa", "glide", "independent")
+METHODS = ("moa-n1", "eagle2", "medusa", "tandem", "independent")
 
 
 @pytest.fixture(scope="module")
@@ -81,7 +81,7 @@ def frugal(most: int = 1024 * MIB) -> Iterator[None]:
 
 LAYER = ("num_attention_heads", "num_key_value_heads", "intermediate_size")
 KEYS = {
-    "medusa": ("heads", "blocks"), "glide": LAYER, "independent": ("num_hidden_layers", *LAYER),
+    "medusa": ("heads", "blocks"), "tandem": LAYER, "independent": ("num_hidden_layers", *LAYER),
     "moa-n1": ("num_attention_heads", "vocab_size"), "eagle2": ("num_attention_heads",),
 }  # fmt: skip
 SIZES = (10**4, 2**31, 10**30, -1)
@@ -173,7 +173,7 @@ def test_a_file_that_is_a_trap_for_parsers_is_refused(tmp_path, good, target, tr
     refused(tmp_path, target)
 
 
-@pytest.mark.parametrize("method", ["moa-n1", "eagle2", "glide"])
+@pytest.mark.parametrize("method", ["moa-n1", "eagle2", "tandem"])
 def test_a_shape_of_no_bytes_is_not_made_of_many(tmp_path, good, target, method):
     """safetensors takes [2^40, 0] for a tensor of no bytes; its first size is a layer's width."""
     changed(tmp_path, good[method])

@@ -1,0 +1,119 @@
+"""Tandem (arXiv 2402.08644): a small model that reads the target's states in place of its own.
+
+Its layers attend to projections of a hidden state of the target for verified tokens, and to their
+own states for the newest token and the drafts below it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import cast
+
+import torch
+from torch import Tensor, nn
+
+from moa_core.drafters.base import HalfShapes, Reader, ServerHalf
+from moa_core.model.cache import KVCache
+from moa_core.model.layers import DecoderLayer, RMSNorm, Rope, Rotation, tree_mask
+from moa_core.model.target import Observation, Target
+
+
+@dataclass(frozen=True)
+class TandemConfig:
+    """Sizes of a Tandem drafter. count: its layers."""
+
+    width: int
+    heads: int
+    kv_heads: int
+    head_dim: int
+    inner: int
+    eps: float
+    count: int = 2
+
+
+class TandemNet(nn.Module):
+    """Decoder layers, for each a projection of the target's state, and a norm before the head."""
+
+    def __init__(self, config: TandemConfig) -> None:
+        super().__init__()
+        self.config = config
+        self.layers = nn.ModuleList(
+            DecoderLayer(
+                config.width, config.heads, config.kv_heads, config.inner,
+                head_dim=config.head_dim, eps=config.eps,
+            )
+            for _ in range(config.count)
+        )  # fmt: skip
+        self.projections = nn.ModuleList(
+            nn.Linear(config.width, config.width, bias=False) for _ in range(config.count)
+        )
+        self.norm = RMSNorm(config.width, config.eps)
+
+    def memorise(self, states: Tensor, rotation: Rotation) -> Tensor:
+        """K and V of the target's states [B, n, E], for each layer: [layers, 2, B, G, n, d]."""
+        found = []
+        for layer, projection in zip(self.layers, self.projections, strict=True):
+            pair = cast(DecoderLayer, layer).memorise(projection(states), rotation)
+            found.append(torch.stack(pair))
+        return torch.stack(found)
+
+    def forward(
+        self, hidden: Tensor, rotation: Rotation, mask: Tensor | None, cache: KVCache
+    ) -> Tensor:
+        """[B, n, E] embeddings of new tokens -> the head's input.
+
+        cache  holds the K and V of `memorise`, then those of the new tokens
+        """
+        for place, layer in enumerate(self.layers):
+            hidden = layer(hidden, rotation, mask=mask, cache=cache, place=place)
+        out: Tensor = self.norm(hidden)
+        return out
+
+
+class TandemDrafter(Reader):
+    """Drafts with a Tandem net, which reads the target's last hidden state of each token."""
+
+    name = "tandem"
+    net: TandemNet
+
+    def __init__(self, net: TandemNet, target: Target, name: str = "tandem") -> None:
+        self.net = net
+        self.name = name
+        self.rope = Rope(net.config.head_dim, target.config.rope_parameters, target.context)
+
+    def open(self, target: Target, capacity: int) -> None:
+        self.serve(target, capacity)
+        self.target, self.head = target, self.head_for(target)
+        self.ids = []
+        sizes = self.net.config
+        self.text = KVCache(
+            target.device, sizes.kv_heads, sizes.head_dim, capacity, target.dtype, sizes.count
+        )
+
+    def serve(self, target: Target, capacity: int) -> None:
+        self.rope.reserve(capacity)
+
+    def server_half(self, observation: Observation) -> ServerHalf:
+        """K and V of every layer, [layers, 2, G, n, d]."""
+        start, count = observation.start, len(observation.ids)
+        rotation = self.rope.span(start, start + count, observation.hidden)
+        return {"memory": self.net.memorise(observation.hidden[None], rotation)[:, :, 0]}
+
+    def half_shapes(self, target: Target, count: int) -> HalfShapes:
+        sizes = self.net.config
+        return {"memory": (sizes.count, 2, sizes.kv_heads, count, sizes.head_dim)}
+
+    def observe(self, ids: Sequence[int], half: ServerHalf) -> None:
+        self.text.truncate(len(self.ids))  # the last root was read with states of its own
+        self.ids.extend(ids)
+        self.text.append(half["memory"])
+
+    def read(self, tokens: Tensor, start: int, seen: Tensor | None) -> Tensor:
+        count, past = len(tokens), self.text.length
+        hidden = self.target.embed(tokens)[None]  # [1, n, E]
+        rotation = self.rope.span(start, start + 1, hidden)  # the root, or nodes at one position
+        mask = None if seen is None else tree_mask(seen, past + count - seen.shape[1])
+        hidden = self.net(hidden, rotation, mask, self.text)
+        self.text.advance(count)
+        return self.head(hidden)[0]
