@@ -31,8 +31,9 @@ def test_the_version_is_the_newest_of_the_changelog(capsys):
 
 
 def test_every_asset_that_is_read_is_in_the_wheel():
-    packed = WHEEL["force-include"]
+    packed = dict(WHEEL["force-include"])
     assert all((ROOT / source).exists() for source in packed)
+    assert packed.pop("LICENSE") == "moa_core/_assets/LICENSE"
     assert packed == {one: one.replace("assets", "moa_core/_assets") for one in packed}
     code = [path for package in WHEEL["packages"] for path in (ROOT / package).rglob("*.py")]
     read = {

@@ -51,7 +51,8 @@ def a_space(program, python, **more):
         "SPACE_ID": "someone/moa", "SPACE_HOST": "someone-moa.hf.space", "SYSTEM": "spaces",
         "GRADIO_SERVER_NAME": "0.0.0.0", "GRADIO_SERVER_PORT": str(port),
         "GRADIO_SSR_MODE": "True", "HOME": str(program), "TMPDIR": str(own),
-        "CUDA_VISIBLE_DEVICES": "", "MOA_MODELS": str(program.parent / "models"), **more,
+        "CUDA_VISIBLE_DEVICES": "", "MOA_MODELS": str(program.parent / "models"),
+        "MOA_CACHE": str(own / "cache"), **more,
     }  # fmt: skip
     log = own / "log.txt"
     with page_of([python, "app.py"], port, log, cwd=program, env=env) as url:

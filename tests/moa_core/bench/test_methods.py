@@ -81,7 +81,7 @@ def test_a_context_that_is_too_short_ends_every_text(target, tmp_path, monkeypat
     monkeypatch.setenv("MOA_MODELS", str(tmp_path))
     methods = load_methods(["vanilla", "independent", "hf-assisted", "hf-lookup"], target)
     theirs, ours = methods["hf-assisted"].about(), methods["independent"].about()
-    assert theirs == {**ours, "draft_precision": None} and ours["draft_precision"] == "int8"
+    assert theirs == {**ours, "draft_precision": None} and ours["draft_precision"] == "float32"
     assert methods["hf-assisted"].weights() == methods["independent"].weights() > 0
     long = [5, 9, 33] * 80
     settings = Decoding(100, temperature=0.8).settings(TREE, 0, 1)
