@@ -24,7 +24,7 @@ net.run = async (method, text, count, ...link) => {
     const answer = await fetch(new URL("device/ids", document.baseURI), { method: "POST", body: JSON.stringify({ text }) });
     const { ids, error } = await answer.json();
     if (!ids) throw new Error(error ?? "The server does not answer.");
-    for (const lane of on()) lane.start({ prompt: ids, count, ahead: true, patience: 60_000 });
+    for (const lane of on()) lane.start({ prompt: ids, count, patience: 60_000 });
     net.show();
   } catch (error) {
     net.lanes[0].said = error.message;

@@ -32,7 +32,7 @@ function start(asked) {
 }
 
 function go() {
-  sums = { trips: [], levels: [], cycles: 0, tokens: 0, early: 0, saved: 0 };
+  sums = { trips: [], levels: [], cycles: 0, tokens: 0 };
   Object.assign(sums, { confirmed: 0, changed: 0, alone: 0, began: 0, first: null, bytes: null });
   lane.tau = 0;
   begin();
@@ -62,10 +62,8 @@ const HEAR = {
     Object.assign(sums, { began: performance.now(), first: bytes, bytes, tokens: 1 });
     say("");
   },
-  drafted({ seconds, levels, early, offline, usual }) {
-    if (early) sums.early += 1;
-    if (early) sums.saved += usual - seconds;
-    else if (!offline) sums.levels.push((1000 * seconds) / levels);
+  drafted({ seconds, levels, offline }) {
+    if (!offline) sums.levels.push((1000 * seconds) / levels);
   },
   verified({ seconds, worked, emitted, bytes, line, parted }) {
     if (lane.state === "running") sums.trips.push(1000 * Math.max(seconds - worked, 0));
@@ -136,7 +134,6 @@ function tell() {
   figure("tau", (lane.tau = more / cycles).toFixed(2));
   figure("up", amount(up / more), `draft trees; ${amount(up / cycles)} per cycle`);
   figure("down", amount(down / more), `what the drafter reads from the target; ${amount(down / cycles)} per cycle, prompt included`);
-  figure("ahead", `${sums.early} of ${cycles}`, `trees were ready when the answer came: ${(1000 * sums.saved).toFixed(0)} ms of drafting saved`);
   const waits = alone - confirmed - changed;
   if (alone) figure("alone", String(alone), `${confirmed} confirmed, ${changed} changed${waits ? `, ${waits} not verified yet` : ""}`);
 }

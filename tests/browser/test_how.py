@@ -2,6 +2,7 @@
 
 import pytest
 
+from demo.engine import FIXED_TREE
 from demo.lesson.text import STEPS
 from tests.browser.conftest import HOSTILE, every_look, keep_picture
 from tests.browser.driving import can_be_read
@@ -25,7 +26,7 @@ def run(page, name):
 
 def test_the_examples_are_real_and_say_what_they_draw(page):
     for name in ("draft", "verify"):  # of the recorded run, before anything was run
-        assert len(page.evaluate(NODES, name)) == 1 + 5 + 1
+        assert len(page.evaluate(NODES, name)) == 1 + FIXED_TREE.budget + 1
     drafted, verified, chain = (run(page, name) for name in ("draft", "verify", "alone"))
     assert [node["words"] for node in drafted] == [node["words"] for node in verified]
     accepted = sum(node["kind"] == "accepted" for node in verified)

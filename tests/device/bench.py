@@ -21,8 +21,7 @@ from tests.device.driver import kinds, run
 from tests.device.twins import serving
 
 HEAD = (
-    "round trip", "method", "ms/token", "tokens/s", "ms/token ahead", "ready", "ms/level",
-    "up", "down",
+    "round trip", "method", "ms/token", "tokens/s", "ms/level", "up", "down",
 )  # fmt: skip
 TREE = {"depth": SAME.depth, "breadth": SAME.breadth, "budget": SAME.budget}
 
@@ -43,31 +42,27 @@ def main() -> None:
         tab = browser.new_page()
         tab.goto(page.url)
 
-        def runs(name, prompts, rtt, ahead):
+        def runs(name, prompts, rtt):
             """The events of a run for each prompt."""
             link = {"delay": rtt / 2, "up": 0, "down": 0}
             how = {"count": given.max_new_tokens, "tree": TREE, "link": link, "kind": "bf16"}
-            return [run(tab, name, prompt=ids, ahead=ahead, **how) for ids in prompts]
+            return [run(tab, name, prompt=ids, **how) for ids in prompts]
 
         for name in given.methods:
-            runs(name, prompts[:1], 0, False)  # fetched and compiled
+            runs(name, prompts[:1], 0)  # fetched and compiled
         lines = [list(HEAD)]
         for rtt in given.rtt:
             for name in given.methods:
-                both = (runs(name, prompts, rtt, ahead) for ahead in (False, True))
-                lines.append([f"{rtt:g} ms", name, *_figures(*both)])
+                lines.append([f"{rtt:g} ms", name, *_figures(runs(name, prompts, rtt))])
         browser.close()
     print(aligned(lines, words=2))
 
 
-def _figures(waits, ahead):
-    """What a line says of the runs that wait and of those that draft ahead."""
+def _figures(waits):
     pace = _pace(waits)
-    drafted = [one for events in waits for one in kinds(events, "drafted") if not one["early"]]
+    drafted = [one for events in waits for one in kinds(events, "drafted")]
     level = median(1e3 * one["seconds"] / one["levels"] for one in drafted if one["levels"])
-    early = [one["early"] for events in ahead for one in kinds(events, "drafted")]
-    yield from (f"{pace:.1f}", f"{1e3 / pace:.0f}", f"{_pace(ahead):.1f}")
-    yield from (f"{sum(early) / len(early):.0%}", f"{level:.1f}")
+    yield from (f"{pace:.1f}", f"{1e3 / pace:.0f}", f"{level:.1f}")
     yield from (f"{_bytes(waits, way):.0f}" for way in ("sent", "received"))
 
 

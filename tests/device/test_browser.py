@@ -15,7 +15,7 @@ from moa_core.decoding.trace import Trace
 from moa_core.decoding.tree import TreeSettings
 from moa_core.decoding.verify import Sampling
 from moa_core.generation import StopStrings
-from moa_core.text import TokenText, prompt_ids
+from moa_core.text import TokenText
 from tests.device.driver import (
     PROMPT,
     TARGET,
@@ -265,17 +265,3 @@ def test_stop_strings(served, blank):
         cases,
     )
     assert found == wanted
-
-
-def test_drafting_while_waiting_gains_trees_and_changes_no_token(blank):
-    """On a link whose round trip is longer than a draft; its delay is added in the browser."""
-    target = speaking_target()
-    drafter, prompt = useful("moa-n0", target), prompt_ids(target.tokenizer, "What is 3 + 4?")
-    slow = {"delay": 150, "up": 0, "down": 0}
-    with serving(Device(lambda: target, lambda name: drafter)) as page:
-        events = run(blank(page), "moa-n0", prompt=prompt, link=slow, ahead=True, kind="bf16")
-    ids = events[-1]["ids"]
-    assert ids == plain_greedy(target, prompt, len(ids))
-    assert any(event["early"] for event in kinds(events, "drafted"))
-    waits = [event["seconds"] - event["worked"] for event in kinds(events, "verified")]
-    assert min(waits) > 0.29

@@ -11,7 +11,7 @@ class NoAnswer extends Error {}
  * Decode a prompt and yield each event as it happens; the last event is "finished".
  *
  * model     the opened file of a drafter; remote: a connected target
- * settings  {count: most new tokens, tree, sampling, ahead: whether to draft while the target works,
+ * settings  {count: most new tokens, tree, sampling,
  *           patience: ms to wait for the link when there is no more to write alone}
  * stopped   returns whether to stop now
  */
@@ -26,11 +26,11 @@ export async function* decode(model, remote, prompt, settings, stopped = () => f
   let reason;
   try {
     // 1) Prefill: the target reads the prompt and chooses the first token.
-    let began = performance.now(), waited = 0, usual = 0;
+    let began = performance.now(), waited = 0;
     const sampling = { ...GREEDY, ...settings.sampling };
     const first = yield* ask(() => remote.prefill(prompt, capacity, sampling));
     let token = first.tokens[0], count = 1, emitted = [token];
-    let unverified = [], learnt = null, ready = null;
+    let unverified = [], learnt = null;
     const { probs: [prob], seconds: worked } = first;
     yield { type: "prefilled", position: prompt.length, token, prob, seconds: seconds(began), worked };
 
@@ -46,23 +46,20 @@ export async function* decode(model, remote, prompt, settings, stopped = () => f
       drafter.observe(learnt.ids, learnt.half);
       const position = prompt.length + count - 1;
       const levels = Math.min(depth, context - 1 - position); // positions are limited
-      let tree = ready ?? chain(token, unverified);
-      if (!ready && !unverified.length) {
+      let tree = chain(token, unverified);
+      if (!unverified.length) {
         const expand = (level) => drafter.expand(level);
         tree = await grow(token, drafter.root(token), expand, { ...shape, depth: levels });
         drafter.forget();
-        usual = seconds(began);
       }
-      const how = { early: !!ready, offline: unverified.length > 0, levels, usual };
+      const how = { offline: unverified.length > 0, levels };
       yield { type: "drafted", position, tree, seconds: seconds(began), ...how };
 
-      // 3) Verify: one target forward over the whole tree gives the target's choice at each node. If
-      //    that takes long enough, the drafter drafts the next tree meanwhile.
+      // 3) Verify: one target forward over the whole tree gives the target's choice at each node.
       began = performance.now();
-      const next = settings.ahead && waited > usual && new Ahead(drafter, tree, context - position);
       const alone = new Alone(drafter, token, position, wanted - count, ends);
       const verify = () => remote.verify(tree, position);
-      const choices = yield* ask(verify, { alone, meanwhile: (there) => next && next.grow(shape, there) });
+      const choices = yield* ask(verify, { alone });
       waited = seconds(began);
 
       // 4) Accept the longest drafted path the target agrees with; its next choice is the bonus.
@@ -71,10 +68,8 @@ export async function* decode(model, remote, prompt, settings, stopped = () => f
       learnt = remote.keep(path);
       emitted = cut([...learnt.ids.slice(1), token], wanted - count, ends);
       unverified = alone.after(emitted);
-      ready = (!alone.tokens.length && next && next.after(emitted)) || null;
       count += emitted.length;
-      const ahead = next ? next.seconds : 0;
-      yield { ...choices, type: "verified", path, emitted, seconds: waited, worked: choices.seconds, ahead };
+      yield { ...choices, type: "verified", path, emitted, seconds: waited, worked: choices.seconds };
     }
   } catch (error) {
     if (!(error instanceof NoAnswer)) throw error;
@@ -86,11 +81,9 @@ export async function* decode(model, remote, prompt, settings, stopped = () => f
 const seconds = (began) => (performance.now() - began) / 1000;
 
 /** Send a request to the target. While its link is lost, write alone until it answers. */
-async function* asked(remote, patience, stopped, question, { alone, retry, meanwhile }) {
+async function* asked(remote, patience, stopped, question, { alone, retry }) {
   try {
-    const answer = question();
-    await meanwhile?.(answer);
-    return await answer;
+    return await question();
   } catch (error) {
     if (!(error instanceof LinkLost)) throw error;
   }
@@ -147,61 +140,6 @@ function after(drafter, root, tokens) {
   if (!level) return drafter.root(root);
   return drafter.expand({ level, tokens: [tokens.at(-1)], parents: [0], paths: [[...tokens.keys()]] });
 }
-
-/** The next tree, drafted as if the target accepted this tree's likeliest path. */
-class Ahead {
-  constructor(drafter, tree, room) {
-    Object.assign(this, { drafter, before: tree, room, tokens: [], seconds: 0, tree: null });
-  }
-
-  /** Draft until the answer arrives, level by level, so that it is noticed. */
-  async grow(shape, answer) {
-    const began = performance.now(), { drafter, before, tokens } = this;
-    let there = false;
-    const notice = () => (there = true);
-    answer.then(notice, notice);
-    const step = async (logits) => {
-      await turn();
-      if (there) throw new Over();
-      return logits();
-    };
-    try {
-      // The likeliest path, then the drafter's guess at the bonus token.
-      for (let node = 0; node >= 0; ) {
-        const [{ token }] = best(await step(() => after(drafter, before.tokens[0], tokens)));
-        node = before.tokens.findIndex((one, at) => one === token && before.parents[at] === node);
-        tokens.push(token);
-      }
-      const count = tokens.length, own = [...tokens.keys()];
-      const expand = ({ level, paths, ...nodes }) => step(() => drafter.expand({
-        ...nodes, level: level + count,
-        paths: paths.map((path) => [...own, ...path.map((slot) => slot + count)]),
-      }));
-      const logits = await step(() => after(drafter, before.tokens[0], tokens));
-      const depth = Math.min(shape.depth, this.room - 1 - count);
-      if (depth > 0) this.tree = await grow(tokens.at(-1), logits, expand, { ...shape, depth });
-    } catch (error) {
-      if (!(error instanceof Over)) throw error;
-    } finally {
-      drafter.forget();
-      this.seconds = seconds(began);
-    }
-  }
-
-  /** The tree, if the target chose exactly these tokens. */
-  after(sure) {
-    return sure.join() === this.tokens.join() && this.tree;
-  }
-}
-
-class Over extends Error {}
-
-/** Lets other tasks run: messages and timers. */
-const turn = () => new Promise((done) => {
-  const { port1, port2 } = new MessageChannel();
-  port1.onmessage = () => done(port1.close());
-  port2.postMessage(null);
-});
 
 /** Tokens up to the first that ends a text, and no more than fit. */
 function cut(tokens, room, ends) {

@@ -1,7 +1,7 @@
 // The drafter's own thread. The page says:
 //   {do: "open", base, name}   look a drafter up           -> "facts" {bytes}
 //   {do: "fetch"}              fetch and open it           -> "progress" {bytes}, "ready" {header}
-//   {do: "run", prompt, count, tree, patience, stops, sampling, kind, ahead, cutAt, pause}   decode
+//   {do: "run", prompt, count, tree, patience, stops, sampling, kind, cutAt, pause}   decode
 //                              token ids -> events, as told.js tells them, the last one with the
 //                              whole trace; cutAt: tokens after which the link is cut; pause: ms
 //                              after each token that is written alone, for whoever reads along
@@ -41,8 +41,8 @@ const jobs = {
     remote.bar(cut);
     try {
       await remote.connect();
-      const { tree = model.header.tree, patience = 0, sampling, ahead = false } = asked;
-      const settings = { count, tree, sampling, patience, ahead };
+      const { tree = model.header.tree, patience = 0, sampling } = asked;
+      const settings = { count, tree, sampling, patience };
       const seen = new Told(words, stops, prompt.length), kept = new Trace(prompt, model.header.tli);
       for await (const event of decode(model, remote, prompt, settings, () => stopped || seen.over)) {
         const { bytes } = remote, trace = kept.add(event, bytes);
