@@ -175,7 +175,8 @@ class Engine:
             self._said[name] = words
             report(words)
 
-        target = load_target(spec or None, **how, report=heard)
+        named = self._named if spec == self.first else spec
+        target = load_target(named or None, **how, report=heard)
         self._threads[name] = settle(target)
         return target
 

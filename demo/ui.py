@@ -78,7 +78,7 @@ def build_demo(engine: Engine, note: str = "") -> gr.Blocks:
         status_line(note, elem_id="note", visible=bool(note))
         target = gr.Dropdown(
             [(short_name(name), name) for name in engine.installed], value=engine.first,
-            label="Target", elem_id="target", filterable=False,
+            label="Target", elem_id="target", filterable=False, container=False,
             visible=len(engine.installed) > 1,
         )  # fmt: skip
         shared = Shared(engine, gr.State(), target, IDS, header)

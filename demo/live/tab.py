@@ -23,6 +23,7 @@ from demo.session import PRIVATE, Shared, Visit, connect, show_results
 from demo.share import load_address, share_box
 from demo.tli.stops import STOPS, stops_html
 from moa_core.errors import UserError
+from moa_core.loading import smollm2
 
 ID, TITLE = "live", "Live"
 CAN = "SmolLM2-135M, a small open chat model: fluent, often wrong."
@@ -48,8 +49,7 @@ def build(demo: gr.Blocks, shared: Shared) -> gr.Textbox:
     settings: dict[str, Any] = {"target": shared.target}
     with gr.Column(elem_id="stage"):
         with gr.Column(elem_id="ask"):
-            bundled = [one.bundled for one in engine.installed.values()] == [True]
-            can = f"{CAN} {UNFILTERED}" if bundled else UNFILTERED
+            can = f"{CAN} {UNFILTERED}" if engine.first == smollm2.NAME else UNFILTERED
             settings["prompt"] = prompt_box("", "runs it", lines=2, max_lines=4, info=can)
             _more("examples", "#examples")
             with gr.Row(elem_classes="buttons"):
