@@ -175,8 +175,8 @@ class Engine:
             self._said[name] = words
             report(words)
 
-        named = self._named if spec == self.first else spec
-        target = load_target(named or None, **how, report=heard)
+        default = spec == smollm2.NAME and self._named is None
+        target = load_target(None if default else spec, **how, report=heard)
         self._threads[name] = settle(target)
         return target
 

@@ -1,6 +1,7 @@
 """`moa demo` opens the page of an installed package; tests/browser drives `python app.py`."""
 
 import gc
+import os
 import re
 import socket
 import sys
@@ -9,14 +10,18 @@ from importlib.metadata import EntryPoint, EntryPoints
 from pathlib import Path
 
 import pytest
+from gradio_client import Client
+from gradio_client.exceptions import AppError
 
 import demo.main as module
 from demo.access import free
 from moa_core.__main__ import main
 from moa_core.errors import EXTRAS, UserError
 from tests.models import save_bundle
+from tests.serving import free_port, page_of
 
-PROJECT = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
+ROOT = Path(__file__).parents[2]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 
 
 @pytest.fixture(autouse=True)
@@ -89,3 +94,14 @@ def test_a_mistake_is_told_before_the_page_is_made(
     assert ended.value.code == 2
     [line] = [line for line in capsys.readouterr().err.splitlines() if "error: " in line]
     assert line.startswith("moa demo: error: ") and said in line
+
+
+def test_where_nothing_can_be_reached_the_page_opens_and_says_what_to_do(tmp_path):
+    port = free_port()
+    env = {**os.environ, "GRADIO_SERVER_PORT": str(port), "HF_HUB_OFFLINE": "1"}
+    env |= {"PIP_NO_INDEX": "1", "MOA_MODELS": str(tmp_path), "MOA_CACHE": str(tmp_path / "cache")}
+    command = [sys.executable, str(ROOT / "app.py")]
+    with page_of(command, port, tmp_path / "log", env=env) as url:
+        client = Client(url, verbose=False)
+        with pytest.raises(AppError, match=r"smollm2-135m cannot be downloaded: .* put it into"):
+            client.predict("What is the capital of France?", "ngram", api_name="/decode")
