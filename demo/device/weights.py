@@ -66,7 +66,10 @@ def _parts(
 ) -> tuple[dict[str, dict[str, Any]], dict[str, Rope], dict[str, Tensor]]:
     """Sizes of the decoder layers by name, their ropes, and all tensors."""
     if drafter.vocabulary is not None:
-        raise UserError(f"{drafter.name} has a draft vocabulary, which a browser does not know.")
+        raise UserError(
+            "This drafter cannot run in a browser yet. The switch on the Live tab cuts its link on "
+            "the server."
+        )
     if isinstance(drafter, MoADrafter):
         found = {"sa": drafter.net.self_attention, "ca": drafter.net.cross_attention}
         for place, layer in enumerate(target.layers[len(target.layers) - drafter.tli :]):

@@ -104,7 +104,7 @@ def claim(recording: Recording) -> str:
     fastest, rival = max(drafted, key=speed, default=""), recording.figures(RIVAL)
     whole = ratio(recording.figures(fastest), rival, "tokens_per_second")
     timed = whole is not None and whole.overlap is not None  # one pass says little
-    name = fastest if timed else OURS
+    name = fastest if timed or OURS not in recording.methods else OURS
     one = recording.figures(name)
     lengths, decoding = ratio(one, rival, "tau"), ratio(one, rival, "decode_tokens_per_second")
     if lengths is None:

@@ -126,5 +126,7 @@ def test_the_claim_is_computed_from_the_file():
     assert speeds == "Each ran once: no speeds compared."
     methods["eagle2"] |= {"tree": {"depth": 5, "breadth": 4, "budget": 11}}
     assert "(each with its own tree)" in claim(Recording("", {"methods": methods}))
+    del methods["moa-n1"]
+    assert claim(Recording("", {"methods": methods})).startswith("Each target call of MoA N=0 ")
     del methods["eagle2"]
     assert "nothing to compare" in claim(Recording("", {"methods": methods}))
