@@ -27,6 +27,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
+from moa_core.cache import cache_folder
 from moa_core.model.layers import DecoderLayer
 
 log = logging.getLogger(__name__)
@@ -146,7 +147,7 @@ def whole_head(head: nn.Linear) -> Whole:
 
 def stored(weights: Sequence[Tensor], make: Callable[[], dict[str, Whole]]) -> dict[str, Whole]:
     """What `make` makes of these weights, from a file that is written once and then mapped."""
-    path = folder() / f"int8-{digest(weights)}.safetensors"
+    path = cache_folder() / f"int8-{digest(weights)}.safetensors"
     try:
         return _apart(load_file(path))
     except (OSError, SafetensorError):  # not there, or damaged
@@ -160,12 +161,6 @@ def stored(weights: Sequence[Tensor], make: Callable[[], dict[str, Whole]]) -> d
     except (OSError, SafetensorError) as error:
         log.warning("The 8-bit weights cannot be kept in %s: %s", path.parent, error)
         return made
-
-
-def folder() -> Path:
-    """The cache folder of this program."""
-    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(os.environ.get("MOA_CACHE") or Path(base) / "moa")
 
 
 def digest(weights: Sequence[Tensor]) -> str:

@@ -21,10 +21,10 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 from transformers import AutoModelForCausalLM
 
+from moa_core.cache import cache_folder, making
 from moa_core.errors import UserError, first_line, saying
 from moa_core.link.connection import GONE, Address, reach
 from moa_core.link.wire import PIECE, VERSION, Fetch, Hello, Piece
-from moa_core.loading.cache import cache_folder, making
 from moa_core.loading.fit import fingerprint
 from moa_core.loading.load import plain_weights, tokenizer_in
 from moa_core.loading.memory import config_of

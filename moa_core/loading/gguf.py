@@ -11,8 +11,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from moa_core.cache import cache_folder, making
 from moa_core.errors import UserError, first_line
-from moa_core.loading.cache import cache_folder, making
 from moa_core.loading.untrusted import check_sizes
 
 if TYPE_CHECKING:

@@ -19,9 +19,9 @@ from tempfile import TemporaryDirectory, TemporaryFile
 from huggingface_hub import constants, errors
 
 from moa_core.assets import LICENCE
+from moa_core.cache import cache_folder, making
 from moa_core.errors import UserError, saying
 from moa_core.loading import gguf
-from moa_core.loading.cache import cache_folder, making
 from moa_core.loading.hub import Report, fetch_file, silent
 
 NAME = "smollm2-135m"
