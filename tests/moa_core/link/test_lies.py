@@ -56,7 +56,7 @@ def decoded(method: str, kind: type, lie: Lie, after: int = AFTER) -> tuple[str,
     trace, settings = Trace(), Settings(30, TreeSettings(3, 2, 6))
     with scripted(script) as address, pytest.raises(UserError) as caught:
         streams = kind is wire.Pushed
-        with Remote(address, TARGET, drafter, streams) as remote:
+        with Remote(address, TARGET, drafter, streams, silence=60) as remote:  # a busy machine
             for _ in trace.record(decode(TARGET, drafter, PROMPT, settings, remote=remote)):
                 pass
     told = str(caught.value)
