@@ -29,6 +29,7 @@ UNIT = np.array(1 / 127, np.float32)  # the step of a row whose largest number i
 SMALL = 1024  # bytes of a constant that is written into the model itself
 # Steps of attention weights up to 1 and of values up to 256: sums over 8,192 slots fit in float64.
 WEIGHT_STEPS, VALUE_STEPS = 2.0**18, 2.0**13
+LEAST = -80.0  # below, a weight is no step; `Exp` is slow where its result is not a normal number
 TYPES = {
     np.float32: TensorProto.FLOAT, np.int64: TensorProto.INT64, np.int32: TensorProto.INT32,
     np.int8: TensorProto.INT8,
@@ -187,6 +188,7 @@ class Graph:
             shape = 1, groups, f"{cache} slots", size
             kept, where = self.input(name, np.float32, *shape), self._places(rows[2], groups)
             new = self.op("Transpose", self.op("Reshape", part, apart), perm=[0, 2, 1, 3])
+            new = self.value(new) if name.endswith("values") else new
             self._nodes.append(helper.make_node("ScatterND", [kept, where, new], [f"new.{name}"]))
             self._outputs.append(_info(f"new.{name}", np.float32, shape))
             start, axis = self.constant([0]), self.constant([2])
@@ -259,6 +261,10 @@ class Graph:
         mixed = self.op("Transpose", mixed, perm=[0, 3, 1, 2, 4])
         return self.op("Reshape", mixed, self.constant([0, -1, groups * each * size]))
 
+    def value(self, new: str) -> str:
+        """V of new tokens, as a cache keeps it."""
+        return new
+
     def _weighted(self, scores: str, values: str) -> str:
         """V, mixed by the softmax of scores."""
         return self.op("MatMul", self.op("Softmax", scores, axis=-1), values)
@@ -314,20 +320,23 @@ class Folded(Graph):
         back = self.constant(spread(self._width).numpy())
         return self.op("FusedMatMul", x, back, domain=MICROSOFT, transB=1)
 
+    def value(self, new: str) -> str:
+        steps = self.constant(np.array(VALUE_STEPS, np.float32))
+        return self.op("Div", self.op("Round", self.op("Mul", new, steps)), steps)
+
     def _weighted(self, scores: str, values: str) -> str:
         """Exact: a row's result does not depend on the slots of what it sees. The last bits of a
         sum depend on its order, and rounding to 8 bits would make much of them. So weights and
-        values become whole numbers, whose sums are exact in float64."""
+        values are whole numbers of steps, whose sums are exact in float64."""
         steps = self.constant(np.array(WEIGHT_STEPS, np.float32))
-        value_steps = self.constant(np.array(VALUE_STEPS, np.float32))
+        least = self.constant(np.array(LEAST, np.float32))
         top = self.op("ReduceMax", scores, self.constant([-1]), keepdims=1)
-        weights = self.op("Mul", self.op("Exp", self.op("Sub", scores, top)), steps)
-        weights = self.op("Cast", self.op("Round", weights), to=TensorProto.DOUBLE)
+        weights = self.op("Exp", self.op("Clip", self.op("Sub", scores, top), least))
+        weights = self.op("Round", self.op("Mul", weights, steps))
+        weights = self.op("Cast", weights, to=TensorProto.DOUBLE)
         total = self.op("ReduceSum", weights, self.constant([-1]), keepdims=1)
-        values = self.op("Round", self.op("Mul", values, value_steps))
         mixed = self.op("MatMul", weights, self.op("Cast", values, to=TensorProto.DOUBLE))
-        mixed = self.op("Cast", self.op("Div", mixed, total), to=TensorProto.FLOAT)
-        return self.op("Div", mixed, value_steps)
+        return self.op("Cast", self.op("Div", mixed, total), to=TensorProto.FLOAT)
 
 
 def _info(name: str, kind: Any, shape: Sequence[int | str]) -> onnx.ValueInfoProto:
