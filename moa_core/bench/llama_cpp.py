@@ -13,6 +13,8 @@ from urllib.parse import urlsplit
 
 import numpy as np
 import torch
+from gguf import MODEL_ARCH, GGMLQuantizationType, GGUFWriter, get_tensor_name_map
+from gguf.quants import quantize
 from numpy.typing import NDArray
 
 from moa_core.bench.methods import Method, Record, written
@@ -20,20 +22,23 @@ from moa_core.decoding.decode import Settings
 from moa_core.errors import UserError
 from moa_core.model.target import Target
 
+# llama.cpp's formats of matrices, by the method's name.
+KINDS = {"llama-cpp": "F32", "llama-cpp-q8": "Q8_0", "llama-cpp-q4": "Q4_1"}
+
 
 class LlamaCpp(Method):
-    """The server of xllamacpp, in float32, with torch's number of threads; its own timings."""
+    """The server of xllamacpp with the target's weights in one of its formats, and torch's number
+    of threads; its own timings."""
 
     trees = False
 
     def __init__(self, name: str, target: Target) -> None:
         super().__init__(name, target, None)
         try:
-            import gguf  # noqa: F401
             from xllamacpp import CommonParams, Server
         except ImportError:
             raise UserError(
-                "llama-cpp needs two packages that nothing else does: pip install xllamacpp gguf"
+                f"{name} needs a package that nothing else does: pip install xllamacpp"
             ) from None
         if target.config.model_type != "llama":
             raise UserError("llama-cpp is compared on Llama targets alone: leave it out.")
@@ -43,7 +48,7 @@ class LlamaCpp(Method):
         params.cpuparams.n_threads = params.cpuparams_batch.n_threads = torch.get_num_threads()
         with tempfile.TemporaryDirectory() as folder:
             file = Path(folder) / "target.gguf"
-            write_gguf(target, file)
+            write_gguf(target, file, GGMLQuantizationType[KINDS[name]])
             params.model.path = str(file)
             self._server: Any = Server(params)
 
@@ -69,12 +74,11 @@ class LlamaCpp(Method):
         }
 
 
-def write_gguf(target: Target, file: Path) -> None:
-    """Write a Llama's weights in float32; its vocabulary holds token numbers instead of words."""
-    import gguf
-
+def write_gguf(target: Target, file: Path, kind: GGMLQuantizationType) -> None:
+    """Write a Llama's weights, its matrices in a format of llama.cpp's. Its vocabulary holds token
+    numbers instead of words."""
     config = target.config
-    writer = gguf.GGUFWriter(file, "llama")
+    writer = GGUFWriter(file, "llama")
     writer.add_tokenizer_model("rwkv")  # no end token: we end the text
     writer.add_token_list([f"<{token}>" for token in range(config.vocab_size)])
     writer.add_context_length(config.max_position_embeddings)
@@ -87,11 +91,15 @@ def write_gguf(target: Target, file: Path) -> None:
     writer.add_rope_freq_base(config.rope_parameters["rope_theta"])
     writer.add_layer_norm_rms_eps(config.rms_norm_eps)
     heads = {"attn_q": config.num_attention_heads, "attn_k": config.num_key_value_heads}
-    names = gguf.get_tensor_name_map(gguf.MODEL_ARCH.LLAMA, config.num_hidden_layers)
+    names = get_tensor_name_map(MODEL_ARCH.LLAMA, config.num_hidden_layers)
     for source, weight in target.model.state_dict().items():
         if name := names.get_name(source, [".weight"]):
             matrix, count = weight.float().numpy(), heads.get(name.split(".")[-2])
-            writer.add_tensor(name, interleaved(matrix, count) if count else matrix)
+            matrix = interleaved(matrix, count) if count else matrix
+            if matrix.ndim == 2:
+                writer.add_tensor(name, quantize(matrix, kind), raw_dtype=kind)
+            else:
+                writer.add_tensor(name, matrix)
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()

@@ -25,7 +25,7 @@ from moa_core.model.target import Target, draft_precision
 
 GRAM = 8
 STREAM = "stream"  # plain API streaming: the server pushes each token as it writes it
-PEERS = ("hf-generate", "hf-assisted", "hf-lookup", "llama-cpp")
+PEERS = ("hf-generate", "hf-assisted", "hf-lookup", "llama-cpp", "llama-cpp-q8", "llama-cpp-q4")
 Record = dict[str, Any]  # the result of one run of one prompt
 
 
@@ -182,7 +182,7 @@ def _load(spec: str, name: str, target: Target) -> Method:
             small = load_drafter("independent", target)
             assert isinstance(small, IndependentDrafter)
             return HuggingFace(name, target, small, {"assistant_model": as_model(small)})
-        case "llama-cpp":
+        case "llama-cpp" | "llama-cpp-q8" | "llama-cpp-q4":
             from moa_core.bench.llama_cpp import LlamaCpp  # it builds on this module
 
             return LlamaCpp(name, target)

@@ -27,6 +27,8 @@ LABELS = {
     "hf-assisted": "transformers assisted",
     "hf-lookup": "transformers lookup",
     "llama-cpp": "llama.cpp",
+    "llama-cpp-q8": "llama.cpp, Q8_0",
+    "llama-cpp-q4": "llama.cpp, Q4_1",
 }
 
 

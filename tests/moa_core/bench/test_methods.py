@@ -96,13 +96,12 @@ def test_halves_of_a_head_become_neighbours():
 
 def test_it_says_what_to_install(target, monkeypatch):
     monkeypatch.setitem(sys.modules, "xllamacpp", None)
-    with pytest.raises(UserError, match="pip install xllamacpp gguf"):
+    with pytest.raises(UserError, match="pip install xllamacpp"):
         load_methods(["llama-cpp"], target)
 
 
 def test_it_writes_what_plain_decoding_writes(bundle):
     pytest.importorskip("xllamacpp", reason="needs xllamacpp")
-    pytest.importorskip("gguf", reason="needs gguf")
     target = load_target()
     methods = load_methods(["vanilla", "llama-cpp"], target)
     ours, theirs = (method.run(IDS[0], Settings(40, eos_ids=())) for method in methods.values())
