@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from statistics import mean, median
@@ -12,6 +13,7 @@ import numpy as np
 Record = dict[str, Any]
 
 RESAMPLES = 2_000
+LENGTHS = 128, 256, 512, 1024  # of the text so far: where the ranges of `tau_by_context` begin
 
 
 def figures(
@@ -26,6 +28,8 @@ def figures(
     speedup                   tokens_per_second over plain decoding's
     ..._per_second_spread     the lowest and the highest repeat
     acceptance_by_position    share of cycles that accepted at least 1, 2, 3 ... drafts
+    tau_by_context            tau of cycles by the length of the text so far, from 0 on and from
+                              each of LENGTHS on: [tau, cycles], or None without cycles
     drafts_per_cycle          drafted nodes: the size of the mean tree; None where it is unknown
     prompts, new_tokens, target_calls, seconds  of one pass, the mean of the repeats
     """
@@ -55,6 +59,7 @@ def _method(runs: Sequence[Record]) -> dict[str, Any]:
         "target_calls": sum(record["target_calls"] for record in runs) / passes,
         "seconds": {phase: round(sum(spent) / passes, 6) for phase, spent in seconds.items()},
         "drafts_per_cycle": mean(drafted) if drafted else None,
+        "tau_by_context": tau_by_context(runs),
         "repeats_8gram": grams[0] / grams[1] if grams and grams[1] else None,
         "kinds": {kind: _core(mine) for kind, mine in grouped(runs, "kind").items()},
     }
@@ -142,6 +147,22 @@ def acceptance_by_position(runs: Sequence[Record]) -> list[float] | None:
     if not len(accepted):
         return None
     return [float((accepted >= place).mean()) for place in range(1, int(accepted.max()) + 1)]
+
+
+def tau_by_context(runs: Sequence[Record]) -> dict[str, list[float] | None] | None:
+    """By where a range of lengths begins. None where cycles are unknown."""
+    if not runs or any("cycles" not in record for record in runs):
+        return None
+    found: list[list[int]] = [[] for _ in (0, *LENGTHS)]
+    for record in runs:
+        length = record["prompt_tokens"] + 1  # the prefill's own token
+        for gained in record["cycles"]["gained"]:
+            found[bisect(LENGTHS, length)].append(gained)
+            length += gained
+    return {
+        str(start): [mean(gains), len(gains)] if gains else None
+        for start, gains in zip((0, *LENGTHS), found, strict=True)
+    }
 
 
 def outputs(runs: Sequence[Record], name: str) -> dict[tuple[int, int], str]:

@@ -66,6 +66,12 @@ def test_a_peer_has_no_cycles(found):
     assert hf["seconds"] == pytest.approx({"prefill": 0.2, "decode": 2.0})
 
 
+def test_cycles_are_grouped_by_the_length_of_their_text():
+    record = {**ours("moa", 0, 1, "a", [2, 3, 4]), "prompt_tokens": 125}  # from 126, 128, 131 on
+    found = figures([record], {"moa": {}}, greedy=True)["moa"]["tau_by_context"]
+    assert found == {"0": [2, 1], "128": [3.5, 2], "256": None, "512": None, "1024": None}
+
+
 def test_a_text_that_ends_at_once_has_no_tau():
     record = ours("moa", 0, 1, "a", [])
     found = figures([record], {"moa": {}}, greedy=True)["moa"]
