@@ -23,18 +23,17 @@ from moa_core.decoding.tree import TreeSettings
 from moa_core.decoding.verify import Sampling
 from moa_core.drafters.auto import AutoDrafter
 from moa_core.drafters.base import Drafter, Stepwise
-from moa_core.drafters.known import WITHOUT_WEIGHTS
 from moa_core.drafters.moa import MoADrafter
+from moa_core.drafters.names import matched
+from moa_core.drafters.registry import without_weights
 from moa_core.errors import UserError
 from moa_core.loading import smollm2
 from moa_core.loading.catalog import DEFAULT_DRAFTER, DrafterInfo, Installed, bundle
 from moa_core.loading.hub import silent
 from moa_core.loading.load import first_eagle, load_drafter, load_target, pick_device
-from moa_core.loading.memory import parameters
 from moa_core.loading.memory import size as amount
-from moa_core.loading.names import matched
 from moa_core.loading.presets import untrained
-from moa_core.model.target import Target
+from moa_core.model.target import Target, parameters
 from moa_core.runtime import settle
 from moa_core.text import prompt_ids
 
@@ -130,7 +129,7 @@ class Engine:
         there = list(self._of(name).drafters)
         several = sum(family(one) == "moa" for one in there) > 1
         auto = [AUTO] if several and (self._of(name).bundled or self.given) else []
-        return ordered([*there, *auto, *WITHOUT_WEIGHTS])
+        return ordered([*there, *auto, *without_weights()])
 
     def stops(self, target: str = "") -> list[int]:
         """Every N for which the target has a MoA drafter."""
@@ -234,7 +233,7 @@ class Engine:
         return drafter
 
     def spec(self, method: str, target: str = "") -> str:
-        if method in (*WITHOUT_WEIGHTS, "eagle", AUTO):
+        if method in (*without_weights(), "eagle", AUTO):
             return method
         return self._of(target).drafters[method].name
 

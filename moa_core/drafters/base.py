@@ -6,10 +6,10 @@ import copy
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Hashable, Sequence
 from functools import cached_property
-from typing import Self
+from typing import Any, ClassVar, Self
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from moa_core.decoding.policy import Sizer
 from moa_core.decoding.trace import Drafted, Verified
@@ -29,12 +29,14 @@ class Drafter(ABC):
     decoding run.
     """
 
+    method: ClassVar[str] = "given"  # its name in configs; a run's drafter may have another
+    label: ClassVar[str] = "Drafter"  # for people
     name: str = "drafter"
     tree: TreeSettings = TreeSettings()  # from its config, else the default
     note: str = ""  # a sentence for users if it may draft worse than it could for this target
     tli: int | None = None  # N of the newest proposal; None without TLI
     offline = False  # whether the newest proposal was written while the link was lost
-    net: nn.Module  # the trained part, if it has weights
+    net: Any  # the trained part, if it has weights
     precision: str | None = "float32"  # of drafts, or int8; None: no network
     static = False  # a tree of fixed shape, as in the first EAGLE
     vocabulary: Tensor | None = None  # [D] ascending ids of the tokens it can draft; None: all V
@@ -177,7 +179,8 @@ class Reader(Stepwise):
 class Vanilla(Drafter):
     """Plain decoding in the same loop: proposes nothing."""
 
-    name = "vanilla"
+    method = name = "vanilla"
+    label = "Plain"
     precision = None
 
     def open(self, target: Target, capacity: int) -> None:

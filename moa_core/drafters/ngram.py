@@ -21,7 +21,8 @@ class NgramDrafter(Drafter):
     longest  suffix length in tokens to try first, then one fewer, down to a single token
     """
 
-    name = "ngram"
+    method = name = "ngram"
+    label = "N-gram lookup"
     precision = None
 
     def __init__(self, longest: int = 4) -> None:

@@ -14,16 +14,16 @@ import torch
 from safetensors.torch import save_file
 from transformers import AutoModelForCausalLM
 
+from moa_core.drafters.names import family, label, method_name
 from moa_core.errors import UserError, saying
 from moa_core.loading.catalog import config_folder, files_of, locate, with_files
 from moa_core.loading.drafter_files import build_drafter, drafter_config
 from moa_core.loading.hub import split
 from moa_core.loading.load import is_whole_model, tokenizer_in
 from moa_core.loading.memory import config_of
-from moa_core.loading.names import family, label, method_name
 from moa_core.loading.presets import pinned
-from moa_core.loading.untrusted import read_config, read_tensors
 from moa_core.model.target import Target
+from moa_core.untrusted import read_config, read_tensors
 
 DISTRIBUTION = "moa-speculative"  # this package's name for pip; transformers looks for it
 CODE = {

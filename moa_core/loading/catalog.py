@@ -10,23 +10,22 @@ from typing import Any, NamedTuple
 
 from moa_core.assets import ASSETS
 from moa_core.decoding.tree import TreeSettings
-from moa_core.drafters.known import WITHOUT_WEIGHTS
+from moa_core.drafters.names import AUTO, NGRAM, family, matched, method_name, no_such, tli_of
+from moa_core.drafters.registry import found_in, without_weights
 from moa_core.errors import UserError
 from moa_core.loading import gguf, smollm2
 from moa_core.loading.hub import Report, fetch_config, fetch_weights, silent
-from moa_core.loading.names import AUTO, NGRAM, family, matched, method_name, no_such, tli_of
 from moa_core.loading.presets import Preset, pinned, untrained
-from moa_core.loading.untrusted import Count, read_config, section, value
+from moa_core.untrusted import Count, read_config, section, value
 
 DEFAULT_DRAFTER = "moa-n0"  # drafts without the target's own layers
-METHODS = ("moa", "eagle2", "eagle3", "medusa", "tandem", "independent")
 HUB_ID = re.compile(r"[^/@\s]*[^/@\s.][^/@\s]*/[^/@\s]*[^/@\s.][^/@\s]*(@[^@\s]+)?")
 DERIVED = {"eagle": "eagle2"}  # methods that need no files of their own
 
 
 class DrafterInfo(NamedTuple):
     name: str
-    method: str  # moa, eagle2, eagle3, medusa, tandem or independent
+    method: str  # of the registry, or "given"
     tli: int
     tree: TreeSettings
 
@@ -137,7 +136,7 @@ def known_drafters() -> list[str]:
     found = [info.name for info in infos]
     derived = [one for one, source in DERIVED.items() if source in found]
     auto = [AUTO] if any(info.method == "moa" for info in infos) else []
-    return [*dict.fromkeys([*found, *derived, *auto, *WITHOUT_WEIGHTS])]
+    return [*dict.fromkeys([*found, *derived, *auto, *without_weights()])]
 
 
 def drafter_name(spec: str) -> str:
@@ -154,7 +153,7 @@ def drafter_name(spec: str) -> str:
 def with_files(spec: str) -> str:
     """The name of the drafter whose files a drafter uses. UserError for one without files."""
     name = drafter_name(spec)
-    if name in (*WITHOUT_WEIGHTS, AUTO):
+    if name in (*without_weights(), AUTO):
         raise UserError(f"{name} has no files of its own: name a drafter that has.")
     return name if folder_of(name) else DERIVED.get(name, name)
 
@@ -190,22 +189,10 @@ def _info(config: dict[str, Any], spec: str, tree: TreeSettings | None = None) -
     """A drafter's info from its config. tree: for configs without one."""
     ours = section(config, "drafter", spec)
     own = section(ours, "tree", spec)
-    method = str(ours.get("method"))
-    if method not in METHODS:  # the page shows it, and a config may contain anything
-        method = _foreign_method(config)
+    kind = found_in(ours, config)
     shape = tree if tree and not own else tree_settings(own, spec)
     tli = value(ours, "tli", Count, spec, 0)  # the authors' files do not name N: theirs is 0
-    return DrafterInfo(spec, method, tli, shape)
-
-
-def _foreign_method(config: Mapping[str, Any]) -> str:
-    named = config.get("model_type") == "moa_spec"
-    if named or "MOASpec" in str(config.get("architectures")):
-        return "moa"
-    if config.get("speculators_model_type") == "eagle3" or "draft_vocab_size" in config:
-        return "eagle3"
-    layers = config.get("num_hidden_layers")
-    return "given" if layers is None else "eagle2" if layers == 1 else "independent"
+    return DrafterInfo(spec, kind.method if kind else "given", tli, shape)
 
 
 def by_method(specs: Sequence[str], tree: TreeSettings | None = None) -> dict[str, DrafterInfo]:

@@ -17,19 +17,18 @@ from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel
 from moa_core.drafters.auto import AutoDrafter
 from moa_core.drafters.base import Drafter
 from moa_core.drafters.eagle import EagleDrafter
-from moa_core.drafters.known import WITHOUT_WEIGHTS
 from moa_core.drafters.moa import MoADrafter
+from moa_core.drafters.names import AUTO
+from moa_core.drafters.registry import without_weights
 from moa_core.engine import accelerate, accelerate_drafter
 from moa_core.errors import UserError, first_line, saying
 from moa_core.loading import catalog, gguf
-from moa_core.loading.drafter_files import build_drafter, whole_model
-from moa_core.loading.fit import check_tokenizer
+from moa_core.loading.drafter_files import build_drafter, check_tokenizer, whole_model
 from moa_core.loading.hub import Report, short_name, silent
 from moa_core.loading.memory import Drafting, check_room, config_of, stored
-from moa_core.loading.names import AUTO
 from moa_core.loading.presets import pinned
-from moa_core.loading.untrusted import careful, read_config, read_tensors
 from moa_core.model.target import Target
+from moa_core.untrusted import careful, read_config, read_tensors
 
 DTYPES = {
     "float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16,
@@ -192,16 +191,16 @@ def plain_weights(model: PreTrainedModel, wanted: Callable[[str], bool]) -> dict
 def load_drafter(spec: str | Path | None, target: Target, tli: int | None = None) -> Drafter:
     """Load a drafter for a target: a bundled name, a folder or a Hub id.
 
-    None: the default target's MoA drafter, for TLI N if that is given. Drafters `WITHOUT_WEIGHTS`
-    have no files. "eagle" is the bundled EAGLE-2 head with the first EAGLE's fixed tree. "moa-auto"
-    is all bundled MoA drafters, one of which is chosen in each cycle.
+    None: the default target's MoA drafter, for TLI N if that is given. "eagle" is
+    the bundled EAGLE-2 head with the first EAGLE's fixed tree. "moa-auto" is all bundled MoA
+    drafters, one of which is chosen in each cycle.
     """
     catalog.check_tli(tli)
     spec = catalog.bundled_moa_for(tli) if spec is None else catalog.drafter_name(str(spec))
-    if spec in WITHOUT_WEIGHTS:
+    if make := without_weights().get(spec):
         if tli:
             raise UserError("Without a drafter there is no TLI: leave out --tli or name a drafter.")
-        return WITHOUT_WEIGHTS[spec]()
+        return make()
     if spec in catalog.DERIVED and not catalog.folder_of(spec):
         return first_eagle(catalog.DERIVED[spec], target, tli)
     if spec == AUTO:
@@ -244,7 +243,7 @@ def drafters_beside(specs: Sequence[str], report: Report = silent) -> list[Draft
     needed = chain.from_iterable(
         catalog.bundled_moa().values() if name == AUTO else [name]
         for name in names
-        if name not in WITHOUT_WEIGHTS
+        if name not in without_weights()
     )
     places = [catalog.locate(catalog.DERIVED.get(name, name)) for name in needed]
     return [stored(catalog.files_of(place, report), pinned(place)) for place in places]

@@ -332,6 +332,14 @@ def kv_heads(config: PretrainedConfig) -> int:
     return int(getattr(config, "num_key_value_heads", None) or config.num_attention_heads)
 
 
+def parameters(net: nn.Module) -> int:
+    """Numbers in a model; in 4 bits, two share a byte."""
+    return sum(
+        weight.numel() * (2 if type(weight).__name__ == "Params4bit" else 1)
+        for weight in net.parameters()
+    )
+
+
 def draft_precision(target: Target, drafter: Any) -> str | None:
     """The number format of a drafter for a target: int8, or the target's format. None for a method
     without a network."""

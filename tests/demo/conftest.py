@@ -11,14 +11,14 @@ from demo.session import Visit
 from moa_core.decoding.trace import Drafted, Finished, Prefilled, Verified
 from moa_core.decoding.tree import DraftTree, TreeSettings
 from moa_core.drafters.base import Vanilla
-from moa_core.drafters.known import WITHOUT_WEIGHTS
+from moa_core.drafters.registry import without_weights
 from moa_core.loading.catalog import DrafterInfo, Installed
 from tests.models import made_tokenizer
 
 PROMPT = "once upon a time"
 TREE = TreeSettings(3, 2, 6)
 # What is offered with any target, in the page's order; adding a drafter breaks no test here.
-WITHOUT_FILES = ordered("vanilla" if name == "none" else name for name in WITHOUT_WEIGHTS)
+WITHOUT_FILES = ordered("vanilla" if name == "none" else name for name in without_weights())
 
 
 class FakeTarget:

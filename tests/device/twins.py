@@ -80,7 +80,7 @@ def twins(target, drafter, file):
         net = MoANet(drafter.net.config)
         made = MoADrafter(net, twin, drafter.tli, drafter.name)
     else:
-        net = EagleNet(drafter.net.config, target.config.hidden_size)
+        net = EagleNet(drafter.net.config)
         made = EagleDrafter(net, twin, drafter.name)
     named = {"sa": "self_attention", "ca": "cross_attention", "eagle": "layers.0", "fc": "fc"}
     state = dict(drafter.net.state_dict())

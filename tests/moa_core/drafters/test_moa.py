@@ -6,10 +6,10 @@ import torch
 from moa_core.decoding.trace import Verified
 from moa_core.decoding.tree import TreeSettings
 from moa_core.drafters import moa
-from moa_core.drafters.moa import MoAConfig, Sizes
+from moa_core.drafters.moa import MoAConfig, MoADrafter, Sizes
 from moa_core.errors import UserError
 from moa_core.model.cache import token_vectors
-from moa_core.train.drafters import fresh, moa_config
+from moa_core.train.drafters import fresh
 from tests.models import tiny_target, traced, useful
 from tests.released import recorded
 
@@ -35,7 +35,9 @@ def test_long_prompts_are_condensed_in_chunks_to_the_same_memory(monkeypatch):
 def test_little_travels_from_the_server():
     """2 * G_ca * d numbers a token, and for N > 0 the K and V of N layers."""
     target = tiny_target(layers=4)
-    memory = {"memory": (1, 2, moa_config(target).ca.kv_heads, len(PROMPT), target.head_dim)}
+    memory = {
+        "memory": (1, 2, MoADrafter.fresh_sizes(target).ca.kv_heads, len(PROMPT), target.head_dim)
+    }
     tail = {"tail": (2, 2, target.kv_heads, len(PROMPT), target.head_dim)}
     for method, shapes in (("moa-n0", memory), ("moa-n2", memory | tail)):
         half = server_half(method, PROMPT)
@@ -68,7 +70,7 @@ def test_lsa_heads_that_do_not_divide_the_width_are_refused(heads, head_dim):
 def test_a_fresh_drafter_finds_lsa_heads_for_any_target(heads, kv_heads, head_dim):
     sizes = {"num_attention_heads": heads, "num_key_value_heads": kv_heads, "head_dim": head_dim}
     target = tiny_target(hidden_size=heads * 2, **sizes)
-    config = moa_config(target)
+    config = MoADrafter.fresh_sizes(target)
     assert config.lsa is not None and 1 <= config.lsa.heads <= heads
     assert config.lsa.heads * config.lsa.head_dim == target.kv_width
     for sizes in (config.sa, config.ca, config.lsa):

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from moa_core.decoding.tree import TreeSettings
-from moa_core.drafters.known import WITHOUT_WEIGHTS
+from moa_core.drafters.names import tli_of
+from moa_core.drafters.registry import without_weights
 from moa_core.errors import UserError
 from moa_core.loading.catalog import bundle as bundle_of
 from moa_core.loading.catalog import (
@@ -26,7 +27,6 @@ from moa_core.loading.load import (
     load_target,
     wanted_drafts,
 )
-from moa_core.loading.names import tli_of
 from moa_core.loading.presets import PRESETS, preset
 from moa_core.model.target import Target
 
@@ -114,7 +114,7 @@ def test_presets_are_pinned_to_commits():
     assert tli_of("moa-n3") == 3 and tli_of("eagle2") == 0
 
 
-OFFERED = ", ".join(("eagle2, moa-n0, moa-n1, eagle, moa-auto", *WITHOUT_WEIGHTS))
+OFFERED = ", ".join(("eagle2, moa-n0, moa-n1, eagle, moa-auto", *without_weights()))
 REFUSED: list[tuple[Callable[[Target], object], str]] = [
     (lambda t: load_drafter("eagl2", t), f"no drafter 'eagl2': choose from {OFFERED}, or"),
     (lambda t: layers_needed("eagl2"), f"no drafter 'eagl2': choose from {OFFERED}, or"),

@@ -21,13 +21,12 @@ from moa_core.loading.memory import (
     check_room,
     estimate,
     of_shapes,
-    parameters,
     stored,
 )
 from moa_core.loading.presets import LLAMA3, LLAMA3_EAGLE, LLAMA3_MOA, PRESETS
-from moa_core.loading.untrusted import PICKLES
-from moa_core.model.target import Target
+from moa_core.model.target import Target, parameters
 from moa_core.runtime import free_bytes
+from moa_core.untrusted import PICKLES
 from tests.models import save_target, tiny_target
 from tests.published import published_nets, save_published
 
