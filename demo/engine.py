@@ -220,7 +220,10 @@ class Engine:
 
     def _read(self, method: str, name: str, target: Target) -> Drafter:
         if self._of(name).bundled:
-            return load_drafter(self.spec(method, name), target)
+            mine = {
+                one: of for (at, one), of in self._drafters.items() if at == (name or self.first)
+            }
+            return load_drafter(self.spec(method, name), target, loaded=mine)
         if method == AUTO:
             found = [one for one in self.methods(name) if family(one) == "moa"]
             loaded = [load_drafter(self.spec(one, name), target) for one in found]

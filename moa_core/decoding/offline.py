@@ -184,7 +184,7 @@ class OfflineRun(Drafter):
                 clock.lap("network")
                 yield LinkBack(monotonic() - began, len(alone.tokens) if alone else 0)
                 # The whole wait was charged to the network above.
-                return found, replace(self._far.traffic, seconds=0.0)
+                return found, self._far.traffic._replace(seconds=0.0)
             waited += clock.lap("network")
             if self._should_stop():
                 raise Unanswered("stopped")

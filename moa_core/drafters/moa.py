@@ -15,7 +15,6 @@ import torch
 from torch import Tensor, nn
 
 from moa_core.drafters.base import HalfShapes, Reader, ServerHalf
-from moa_core.drafters.names import tli_of
 from moa_core.drafters.trained import Files, Sizes, Trained, initialised, plain_rope
 from moa_core.errors import UserError
 from moa_core.model.cache import KVCache, token_vectors
@@ -284,7 +283,8 @@ class MoADrafter(Trained, Reader):
     @classmethod
     def fresh(cls, target: Target, budget: int, name: str) -> Self:
         """All other methods get as many parameters, so it needs no budget."""
-        return cls(initialised(MoANet(cls.fresh_sizes(target))), target, tli_of(name), name)
+        net, tli = initialised(MoANet(cls.fresh_sizes(target))), int(name.removeprefix("moa-n"))
+        return cls(net, target, tli, name)
 
     @classmethod
     def fresh_sizes(cls, target: Target, inner: int = 0) -> MoAConfig:

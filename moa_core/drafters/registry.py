@@ -11,7 +11,6 @@ from moa_core.drafters.eagle3 import Eagle3Drafter
 from moa_core.drafters.independent import IndependentDrafter
 from moa_core.drafters.medusa import MedusaDrafter
 from moa_core.drafters.moa import MoADrafter
-from moa_core.drafters.names import family
 from moa_core.drafters.ngram import NgramDrafter
 from moa_core.drafters.tandem import TandemDrafter
 from moa_core.drafters.trained import Trained
@@ -36,11 +35,6 @@ def without_weights() -> dict[str, Callable[[], Drafter]]:
 def trained() -> dict[str, type[Trained]]:
     """Drafters with weights, by the `method` in their configs."""
     return {name: kind for name, kind in METHODS.items() if issubclass(kind, Trained)}
-
-
-def method_of(name: str) -> type[Trained] | None:
-    """The class of a method with weights: moa-n1, eagle2."""
-    return trained().get(family(name))
 
 
 def found_in(

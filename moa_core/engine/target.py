@@ -13,9 +13,6 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from moa_core.decoding.trace import Drafted
-from moa_core.decoding.verifier import Answer, Asked, LocalVerifier, Verifier
-from moa_core.drafters.base import Drafter
 from moa_core.engine.graph import ROWS, Folded, Graph, Rows
 from moa_core.engine.int8 import TOP, largest, slower, whole_head
 from moa_core.engine.session import Caches, Run, Sessions, one_thread, rows
@@ -28,17 +25,13 @@ log = logging.getLogger(__name__)
 CHUNK = 128  # prompt tokens read at once: each has attention scores for all tokens before it
 
 
-class OnnxVerifier(LocalVerifier):
-    def verify(self, drafted: Drafted) -> Asked[Answer]:
-        with one_thread():
-            return (yield from super().verify(drafted))
-
-
 class OnnxTarget(Target):
     """A target that reads and verifies with a graph; torch does the rest.
 
     int8  matrices in 8 bits. What it tells others is float32, in the model's own basis.
     """
+
+    beside = staticmethod(one_thread)
 
     def __init__(self, target: Target, int8: bool = False) -> None:
         self.__dict__.update(target.__dict__)
@@ -65,9 +58,6 @@ class OnnxTarget(Target):
             return None
         self._tapped.update(self.taps)
         return self._sessions.get(weights, self._graph, len(self._tapped))
-
-    def verifier(self, drafter: Drafter) -> Verifier:
-        return OnnxVerifier(self, drafter)
 
     def keep(self, path: Sequence[int]) -> Observation:
         with one_thread():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
@@ -188,12 +188,17 @@ def plain_weights(model: PreTrainedModel, wanted: Callable[[str], bool]) -> dict
     }
 
 
-def load_drafter(spec: str | Path | None, target: Target, tli: int | None = None) -> Drafter:
+def load_drafter(
+    spec: str | Path | None, target: Target, tli: int | None = None,
+    loaded: Mapping[str, Drafter] | None = None,
+) -> Drafter:  # fmt: skip
     """Load a drafter for a target: a bundled name, a folder or a Hub id.
 
     None: the default target's MoA drafter, for TLI N if that is given. "eagle" is
     the bundled EAGLE-2 head with the first EAGLE's fixed tree. "moa-auto" is all bundled MoA
     drafters, one of which is chosen in each cycle.
+
+    loaded  drafters by name whose weights moa-auto shares
     """
     catalog.check_tli(tli)
     spec = catalog.bundled_moa_for(tli) if spec is None else catalog.drafter_name(str(spec))
@@ -204,7 +209,7 @@ def load_drafter(spec: str | Path | None, target: Target, tli: int | None = None
     if spec in catalog.DERIVED and not catalog.folder_of(spec):
         return first_eagle(catalog.DERIVED[spec], target, tli)
     if spec == AUTO:
-        return _auto(target, tli)
+        return _auto(target, tli, loaded or {})
     place = catalog.locate(spec)
     folder, name = catalog.files_of(place), _called(place)
     config = read_config(folder)
@@ -230,11 +235,12 @@ def first_eagle(spec: str, target: Target, tli: int | None = None) -> EagleDraft
     return eagle
 
 
-def _auto(target: Target, tli: int | None) -> AutoDrafter:
+def _auto(target: Target, tli: int | None, there: Mapping[str, Drafter]) -> AutoDrafter:
     if tli is not None:
         raise UserError("moa-auto chooses N itself: leave out --tli, or name one drafter.")
-    loaded = [load_drafter(name, target) for name in catalog.bundled_moa().values()]
-    return AutoDrafter([one for one in loaded if isinstance(one, MoADrafter)])
+    names = catalog.bundled_moa().values()
+    found = [there[name].fork() if name in there else load_drafter(name, target) for name in names]
+    return AutoDrafter([one for one in found if isinstance(one, MoADrafter)])
 
 
 def drafters_beside(specs: Sequence[str], report: Report = silent) -> list[Drafting]:

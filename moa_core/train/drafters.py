@@ -23,7 +23,8 @@ from moa_core.drafters.eagle import EagleDrafter
 from moa_core.drafters.eagle3 import Eagle3Drafter
 from moa_core.drafters.medusa import MedusaDrafter
 from moa_core.drafters.moa import MoADrafter, MoANet
-from moa_core.drafters.registry import method_of, trained
+from moa_core.drafters.names import family
+from moa_core.drafters.registry import trained
 from moa_core.drafters.tandem import TandemDrafter
 from moa_core.drafters.trained import Trained
 from moa_core.errors import UserError
@@ -271,7 +272,7 @@ class _Lessons:
 
 def fresh(method: str, target: Target, seed: int) -> Trained:
     """An untrained drafter with as many parameters as a MoA drafter, within a few percent."""
-    if (kind := method_of(method)) is None:
+    if (kind := trained().get(family(method))) is None:
         raise UserError(f"Unknown method {method!r:.80}: choose from {', '.join(METHODS)}.")
     torch.manual_seed(seed)
     return kind.fresh(target, parameters(MoANet(MoADrafter.fresh_sizes(target))), method)

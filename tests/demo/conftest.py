@@ -43,7 +43,7 @@ def loads(monkeypatch, tokenizer):
     """An engine's surroundings without weights, each run of one time; collects what was loaded."""
     loaded = []
 
-    def load_drafter(spec, target, tli=None):
+    def load_drafter(spec, target, tli=None, **shared):
         loaded.append(spec)
         return Vanilla()
 

@@ -10,11 +10,10 @@ import pytest
 import torch
 
 from moa_core.decoding import trace as trace_module
-from moa_core.decoding.policy import BLOCK, Chooser
 from moa_core.decoding.trace import Drafted, Verified
 from moa_core.decoding.tree import DraftTree, TreeSettings
 from moa_core.decoding.verify import Sampling
-from moa_core.drafters.auto import AutoDrafter
+from moa_core.drafters.auto import BLOCK, AutoDrafter, Chooser
 from moa_core.drafters.base import Vanilla
 from moa_core.drafters.moa import MoADrafter
 from moa_core.errors import UserError

@@ -28,6 +28,8 @@ def test_defaults_are_the_bundled_target_and_moa(bundle):
     assert load_drafter(bundle / "eagle2", target).name == "eagle2"
     for name in ("eagle2", "eagle", "ngram", "moa-auto"):
         assert load_drafter(name.upper(), target).name == name
+    shared = load_drafter("moa-auto", target, loaded={"moa-n1": drafter})
+    assert shared.candidates[1].net is drafter.net is not shared.candidates[0].net
 
 
 @pytest.mark.parametrize(

@@ -11,13 +11,12 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from moa_core.decoding.decode import check_prompt
 from moa_core.drafters.base import Drafter
 from moa_core.drafters.moa import LSA_CHUNK, MoADrafter, MoANet
 from moa_core.errors import UserError
 from moa_core.model.cache import token_vectors
 from moa_core.model.layers import Rope
-from moa_core.model.target import Target
+from moa_core.model.target import Target, check_prompt
 
 
 @dataclass(frozen=True)
