@@ -88,7 +88,6 @@ class Verified:
     network_seconds: Real = 0.0  # transfer to the target and back
     sent: Whole = 0  # bytes
     received: Whole = 0
-    kept: bool = False  # only in older traces: the path was written offline and stays
 
     @property
     def gained(self) -> int:

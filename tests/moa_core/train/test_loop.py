@@ -177,12 +177,12 @@ def test_matrices_alone_decay(muon):
 
 
 def test_the_rate_rises_then_falls_to_its_floor_and_stays_there():
-    schedule = Schedule(100, {"": 1.0}, warmup=10, floor=0.1)
+    schedule = Schedule(100, {"": 1.0}, warmup=10)
     factors = [schedule.factor(update, 100) for update in range(100)]
     assert factors[0] == pytest.approx(0.1) and factors[9] == 1.0
     assert factors[:10] == sorted(factors[:10])
     assert factors[10:] == sorted(factors[10:], reverse=True)
-    assert [schedule.factor(late, 100) for late in (100, 150)] == pytest.approx([0.1, 0.1])
+    assert [schedule.factor(late, 100) for late in (100, 150)] == pytest.approx([0.05, 0.05])
 
 
 def test_drafters_draw_the_same_boundaries_after_a_pause(data, tmp_path):
