@@ -21,16 +21,14 @@ from moa_core.decoding.offline import Away, FarTarget
 from moa_core.decoding.trace import Event, Trace
 from moa_core.decoding.tree import TreeSettings
 from moa_core.decoding.verify import Sampling
-from moa_core.drafters.auto import AutoDrafter
 from moa_core.drafters.base import Drafter, Stepwise
-from moa_core.drafters.moa import MoADrafter
 from moa_core.drafters.names import matched
 from moa_core.drafters.registry import without_weights
 from moa_core.errors import UserError
 from moa_core.loading import smollm2
 from moa_core.loading.catalog import DEFAULT_DRAFTER, DrafterInfo, Installed, bundle
 from moa_core.loading.hub import silent
-from moa_core.loading.load import first_eagle, load_drafter, load_target, pick_device
+from moa_core.loading.load import load_method, load_target, pick_device
 from moa_core.loading.memory import size as amount
 from moa_core.loading.presets import untrained
 from moa_core.model.target import Target, parameters
@@ -125,11 +123,8 @@ class Engine:
         return next(iter(self.installed))
 
     def methods(self, target: str = "") -> list[str]:
-        name = target or self.first
-        there = list(self._of(name).drafters)
-        several = sum(family(one) == "moa" for one in there) > 1
-        auto = [AUTO] if several and (self._of(name).bundled or self.given) else []
-        return ordered([*there, *auto, *without_weights()])
+        there = self._of(target)
+        return ordered(one for one in there.methods if one != AUTO or there.bundled or self.given)
 
     def stops(self, target: str = "") -> list[int]:
         """Every N for which the target has a MoA drafter."""
@@ -219,21 +214,8 @@ class Engine:
             return self._drafters[key]
 
     def _read(self, method: str, name: str, target: Target) -> Drafter:
-        if self._of(name).bundled:
-            mine = {
-                one: of for (at, one), of in self._drafters.items() if at == (name or self.first)
-            }
-            return load_drafter(self.spec(method, name), target, loaded=mine)
-        if method == AUTO:
-            found = [one for one in self.methods(name) if family(one) == "moa"]
-            loaded = [load_drafter(self.spec(one, name), target) for one in found]
-            return AutoDrafter([one for one in loaded if isinstance(one, MoADrafter)])
-        if method == "eagle":
-            return first_eagle(self.spec("eagle2", name), target)
-        drafter = load_drafter(self.spec(method, name), target)
-        if info := self._of(name).drafters.get(method):  # published drafters do not name their tree
-            drafter.tree = info.tree
-        return drafter
+        mine = {one: of for (at, one), of in self._drafters.items() if at == (name or self.first)}
+        return load_method(self._of(name), method, target, mine)
 
     def spec(self, method: str, target: str = "") -> str:
         if method in (*without_weights(), "eagle", AUTO):

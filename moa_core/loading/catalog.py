@@ -31,7 +31,8 @@ class DrafterInfo(NamedTuple):
 
 
 class Installed(NamedTuple):
-    """A target that needs no download, and its drafters by method name (moa-n1, eagle2).
+    """A target with its drafters by method (moa-n1, eagle2): the default ones, a preset's, or named
+    ones. `load_method` loads them.
 
     bundled  whether they are the program's bundled models
     """
@@ -39,6 +40,13 @@ class Installed(NamedTuple):
     target: str
     drafters: dict[str, DrafterInfo]
     bundled: bool = False
+
+    @property
+    def methods(self) -> list[str]:
+        """What it can draft with, the methods without files of their own included."""
+        derived = [one for one, source in DERIVED.items() if source in self.drafters]
+        auto = [AUTO] if sum(family(one) == "moa" for one in self.drafters) > 1 else []
+        return [*dict.fromkeys([*self.drafters, *derived, *auto, *without_weights()])]
 
 
 def models_folder() -> Path:
@@ -81,7 +89,7 @@ def bundled_moa_for(tli: int | None) -> str:
 def bundle() -> Installed:
     """The default target and its drafters."""
     found = {method_name(info.method, info.tli): info for info in bundled_drafters()}
-    return Installed(default_target(), _with_derived(found), bundled=True)
+    return Installed(default_target(), found, bundled=True)
 
 
 def folder_of(spec: str) -> Path | None:
@@ -132,11 +140,9 @@ def on_hub(place: Path | str) -> bool:
 
 
 def known_drafters() -> list[str]:
-    infos = bundled_drafters()
-    found = [info.name for info in infos]
-    derived = [one for one, source in DERIVED.items() if source in found]
-    auto = [AUTO] if any(info.method == "moa" for info in infos) else []
-    return [*dict.fromkeys([*found, *derived, *auto, *without_weights()])]
+    """The names of the default target's drafters."""
+    found = bundle()
+    return [found.drafters[one].name if one in found.drafters else one for one in found.methods]
 
 
 def drafter_name(spec: str) -> str:
@@ -195,10 +201,11 @@ def _info(config: dict[str, Any], spec: str, tree: TreeSettings | None = None) -
     return DrafterInfo(spec, kind.method if kind else "given", tli, shape)
 
 
-def by_method(specs: Sequence[str], tree: TreeSettings | None = None) -> dict[str, DrafterInfo]:
-    """Named drafters by method; configs of Hub ids are downloaded. UserError for two of one method.
-    tree: for configs without one."""
+def named(target: str, specs: Sequence[str], preset: Preset | None = None) -> Installed:
+    """A target with a preset's drafters and named ones, which come first; configs of Hub ids are
+    downloaded. UserError for two of one method."""
     found: dict[str, DrafterInfo] = {}
+    tree = TreeSettings(*preset.tree) if preset else None  # for configs without one
     for spec in map(with_files, specs):
         info = _info(read_config(config_folder(spec)), spec, tree)
         method = method_name(info.method, info.tli)
@@ -207,17 +214,8 @@ def by_method(specs: Sequence[str], tree: TreeSettings | None = None) -> dict[st
                 f"{found[method].name} and {spec} are both {method} drafters: name one of them."
             )
         found[method] = info
-    return _with_derived(found)
-
-
-def _with_derived(found: dict[str, DrafterInfo]) -> dict[str, DrafterInfo]:
-    return found | {name: found[source] for name, source in DERIVED.items() if source in found}
-
-
-def preset_drafters(preset: Preset) -> dict[str, DrafterInfo]:
-    tree = TreeSettings(*preset.tree)
-    found = {
-        method: DrafterInfo(spec, family(method), tli_of(method), tree)
-        for method, spec in preset.by_method.items()
+    known = {
+        method: DrafterInfo(spec, family(method), tli_of(method), tree or TreeSettings())
+        for method, spec in (preset.by_method.items() if preset else ())
     }
-    return _with_derived(found)
+    return Installed(target, known | found)
