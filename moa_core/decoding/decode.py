@@ -8,7 +8,7 @@ from contextlib import closing
 import torch
 
 from moa_core.decoding.offline import FarTarget, OfflineRun
-from moa_core.decoding.settings import Settings, Text, about, tree_of
+from moa_core.decoding.settings import Settings, Text, about, requested_tree
 from moa_core.decoding.trace import Drafted, Event, Finished, Prefilled, Stopwatch, Verified
 from moa_core.decoding.tree import TreeSettings
 from moa_core.decoding.verifier import Asked, LocalVerifier, Unanswered, Verifier
@@ -40,7 +40,7 @@ def decode(
     clock = Stopwatch()
     target, drafter = target.fork(), drafter.fork()
     check_prompt(prompt_ids, target)
-    text, shape = Text(prompt_ids, settings, target), tree_of(settings, target, drafter)
+    text, shape = Text(prompt_ids, settings, target), requested_tree(settings, target, drafter)
     sampling, capacity = settings.sampling, text.capacity(shape)
     drafter.place(remote is not None, torch.get_num_threads(), sampling.greedy)
     verifier: Verifier = LocalVerifier(target, drafter)

@@ -13,7 +13,7 @@ from time import perf_counter
 from typing import Any
 
 from moa_core.decoding.trace import Drafted, Verified
-from moa_core.decoding.tree import DraftTree, Node, TreeSettings, best_nodes, tree_of
+from moa_core.decoding.tree import DraftTree, Node, TreeSettings, best_nodes, build_tree
 
 FIXED_CYCLES = 3  # cycles with the tree that was asked for, before anything is known
 FADING = 0.98  # decay of times and rates per cycle: about 50 cycles are remembered
@@ -215,7 +215,7 @@ class Sizer:
         scores = sorted((node.score for node in tried), reverse=True)[: limit.budget]
         count = self.known.to_keep(scores) if self.known.ready else self.start.budget
         self._nodes = best_nodes(tried, min(count, limit.budget))
-        return tree_of(root, self._nodes)
+        return build_tree(root, self._nodes)
 
     def trim(self, tree: DraftTree, limit: TreeSettings) -> DraftTree:
         """The nodes worth verifying of a tree that cost nothing to draft."""

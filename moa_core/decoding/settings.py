@@ -110,7 +110,7 @@ def about(target: Target, drafter: Drafter, settings: Settings) -> dict[str, Any
         "drafter": drafter.name,
         "settings": {
             **asdict(settings),
-            "tree": tree_of(settings, target, drafter).as_dict(),
+            "tree": requested_tree(settings, target, drafter).as_dict(),
             "eos_ids": settings.ends(target),
         },
         "machine": {
@@ -124,7 +124,7 @@ def about(target: Target, drafter: Drafter, settings: Settings) -> dict[str, Any
     }
 
 
-def tree_of(settings: Settings, target: Target, drafter: Drafter) -> TreeSettings:
+def requested_tree(settings: Settings, target: Target, drafter: Drafter) -> TreeSettings:
     """The tree settings of a run. On a GPU, automatic sizing would wait for the device at each
     level, so the drafter's own tree is used instead."""
     asked = settings.tree
