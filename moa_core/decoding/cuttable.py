@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from moa_core.decoding.tree import DraftTree
 from moa_core.decoding.verifier import LinkLost, Traffic
 from moa_core.decoding.verify import Choices, Sampling, choose
-from moa_core.drafters.base import Drafter, ServerHalf
+from moa_core.drafters.base import Drafter, ServerOutputs
 from moa_core.model.target import Target
 
 
@@ -56,8 +56,8 @@ class Cuttable:
         if self._left is not None:
             self._left -= len(self._newest.ids)
 
-    def server_half(self) -> ServerHalf:
-        return self._drafter.server_half(self._newest)
+    def server_outputs(self) -> ServerOutputs:
+        return self._drafter.server_outputs(self._newest)
 
     def back(self, seconds: float) -> bool:
         return self._up.wait(max(seconds, self._look))

@@ -75,8 +75,8 @@ def _speculate(
         while (reason := text.ending(should_stop)) is None:
             # 2) Draft: the drafter observes the target's results for the newest verified tokens
             #    and proposes a tree below the last token, which the target has not read yet.
-            ids, half, received = yield from verifier.learned()
-            drafter.observe(ids, half)
+            ids, outputs, received = yield from verifier.learned()
+            drafter.observe(ids, outputs)
             if cycle == 0:
                 clock.lap("prefill")  # observing the prompt
             tree, at = drafter.propose(text.ids[-1], text.fitting(shape)), text.position

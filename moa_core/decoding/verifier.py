@@ -51,10 +51,10 @@ class Answer(NamedTuple):
 
 
 class Learned(NamedTuple):
-    """Newly verified tokens and their server half. received: its bytes."""
+    """Newly verified tokens and their server outputs. received: its bytes."""
 
     ids: tuple[int, ...]
-    half: dict[str, Tensor]
+    outputs: dict[str, Tensor]
     received: int = 0
 
 
@@ -98,4 +98,4 @@ class LocalVerifier:
 
     def learned(self) -> Asked[Learned]:
         yield from ()
-        return Learned(self._newest.ids, self._drafter.server_half(self._newest))
+        return Learned(self._newest.ids, self._drafter.server_outputs(self._newest))

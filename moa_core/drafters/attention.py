@@ -46,7 +46,7 @@ def look(target: Target, drafter: Drafter, ids: Sequence[int]) -> Looks:
     target, drafter = target.fork(), drafter.fork()
     drafter.open(target, len(ids))
     _, seen = target.prefill(ids[:-1], len(ids))
-    drafter.observe(seen.ids, drafter.server_half(seen))
+    drafter.observe(seen.ids, drafter.server_outputs(seen))
     layers = None
     if drafter.layer_rope:
         vectors = token_vectors(seen.keys_values())  # [n, L, W]

@@ -18,7 +18,7 @@ from torch import nn
 from moa_core.decoding.policy import FADING, cycle_seconds
 from moa_core.decoding.trace import Drafted, Verified
 from moa_core.decoding.tree import DraftTree, TreeSettings
-from moa_core.drafters.base import Drafter, ServerHalf
+from moa_core.drafters.base import Drafter, ServerOutputs
 from moa_core.drafters.moa import MoADrafter
 from moa_core.errors import UserError
 from moa_core.model.target import Observation, Target
@@ -110,7 +110,7 @@ class AutoDrafter(Drafter):
 
     name = "moa-auto"
     tli: int
-    beside = True  # the server half depends on the chosen drafter: see `server_half`
+    beside = True  # the server outputs depend on the chosen drafter: see `server_outputs`
 
     def __init__(self, candidates: Sequence[MoADrafter]) -> None:
         if not candidates:
@@ -133,8 +133,8 @@ class AutoDrafter(Drafter):
         for one in self.candidates.values():
             one.open(target, capacity)
 
-    def server_half(self, observation: Observation) -> ServerHalf:
-        """Choose the next drafter; return its half of these tokens and of those it missed."""
+    def server_outputs(self, observation: Observation) -> ServerOutputs:
+        """Choose the next drafter; return its outputs for these tokens and those it missed."""
         self.tli = self.chooser.pick()
         one = self.candidates[self.tli]
         missed = self.ids[len(one.ids) :]
@@ -142,12 +142,12 @@ class AutoDrafter(Drafter):
         whole = replace(
             observation, ids=(*missed, *observation.ids), start=observation.start - len(missed)
         )
-        return one.server_half(whole)
+        return one.server_outputs(whole)
 
-    def observe(self, ids: Sequence[int], half: ServerHalf) -> None:
+    def observe(self, ids: Sequence[int], outputs: ServerOutputs) -> None:
         self.ids.extend(ids)
         one = self.candidates[self.tli]
-        one.observe(self.ids[len(one.ids) :], half)
+        one.observe(self.ids[len(one.ids) :], outputs)
 
     def place(self, *facts: Hashable) -> None:
         for one in self.candidates.values():

@@ -17,16 +17,16 @@ from moa_core.decoding.tree import DraftTree, Frontier, TreeSettings, grow
 from moa_core.model.cache import KVCache
 from moa_core.model.target import Matrix, Observation, Target
 
-ServerHalf = dict[str, Tensor]
-HalfShapes = dict[str, tuple[int, ...]]
+ServerOutputs = dict[str, Tensor]
+OutputShapes = dict[str, tuple[int, ...]]
 
 
 class Drafter(ABC):
     """Proposes draft trees from what it observes of the target.
 
-    It has two halves. The server half is a pure function of the target's outputs and may run beside
-    it; the client half is everything else. Weights are shared between forks; caches belong to one
-    decoding run.
+    It has two parts. `server_outputs` is a pure function of the target's outputs and may run where
+    the target is; everything else is the client's. Weights are shared between forks; caches belong
+    to one decoding run.
     """
 
     method: ClassVar[str] = "given"  # its name in configs; a run's drafter may have another
@@ -63,19 +63,19 @@ class Drafter(ABC):
         """Begin a run. capacity: slots for every token that it may verify and one grown tree."""
 
     def serve(self, target: Target, capacity: int) -> None:  # noqa: B027  most need nothing
-        """Begin a run of the server half alone, beside a target; `open` does this as well."""
+        """Begin a run of the server's part alone, beside a target; `open` does this as well."""
 
-    def server_half(self, observation: Observation) -> ServerHalf:
+    def server_outputs(self, observation: Observation) -> ServerOutputs:
         """The tensors that the client needs for these newly verified tokens."""
         return {}
 
-    def half_shapes(self, target: Target, count: int) -> HalfShapes:
-        """Shapes of `server_half`'s result for `count` tokens. A client accepts no others."""
+    def output_shapes(self, target: Target, count: int) -> OutputShapes:
+        """Shapes of `server_outputs` for `count` tokens. A client accepts no others."""
         return {}
 
     @abstractmethod
-    def observe(self, ids: Sequence[int], half: ServerHalf) -> None:
-        """Observe newly verified tokens, in order, with their server half."""
+    def observe(self, ids: Sequence[int], outputs: ServerOutputs) -> None:
+        """Observe newly verified tokens, in order, with their server outputs."""
 
     @abstractmethod
     def propose(self, token: int, settings: TreeSettings) -> DraftTree:
@@ -186,7 +186,7 @@ class Vanilla(Drafter):
     def open(self, target: Target, capacity: int) -> None:
         pass
 
-    def observe(self, ids: Sequence[int], half: ServerHalf) -> None:
+    def observe(self, ids: Sequence[int], outputs: ServerOutputs) -> None:
         pass
 
     def propose(self, token: int, settings: TreeSettings) -> DraftTree:

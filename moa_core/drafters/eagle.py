@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from moa_core.decoding.tree import Frontier
-from moa_core.drafters.base import HalfShapes, ServerHalf, Stepwise
+from moa_core.drafters.base import OutputShapes, ServerOutputs, Stepwise
 from moa_core.drafters.trained import Files, Trained, layer_keys, plain_rope, target_heads
 from moa_core.model.cache import KVCache
 from moa_core.model.layers import Attention, DecoderLayer, Rope, Rotation, rows_mask
@@ -110,12 +110,12 @@ class FeatureDrafter(Trained, Stepwise):
         self.ids: list[int] = []  # verified tokens
         self.features: list[Tensor] = []  # of verified tokens not yet read, [n, E] each
 
-    def half_shapes(self, target: Target, count: int) -> HalfShapes:
+    def output_shapes(self, target: Target, count: int) -> OutputShapes:
         return {"features": (count, target.config.hidden_size)}
 
-    def observe(self, ids: Sequence[int], half: ServerHalf) -> None:
+    def observe(self, ids: Sequence[int], outputs: ServerOutputs) -> None:
         self.ids.extend(ids)
-        self.features.append(half["features"])
+        self.features.append(outputs["features"])
 
     def root(self, token: int) -> Tensor:
         if self.features:  # read each with the token after it; the last of these is the root
@@ -174,7 +174,7 @@ class EagleDrafter(FeatureDrafter):
     def attention(self) -> Attention:
         return cast(DecoderLayer, self.net.layers[0]).self_attn
 
-    def server_half(self, observation: Observation) -> ServerHalf:
+    def server_outputs(self, observation: Observation) -> ServerOutputs:
         """E numbers per token."""
         return {"features": observation.hidden}
 

@@ -13,7 +13,7 @@ from typing import Any, Self, cast
 import torch
 from torch import Tensor, nn
 
-from moa_core.drafters.base import HalfShapes, ServerHalf
+from moa_core.drafters.base import OutputShapes, ServerOutputs
 from moa_core.drafters.eagle import SAFEAI, FeatureDrafter
 from moa_core.drafters.trained import Files, check_same, layer_keys, plain_rope, target_heads
 from moa_core.errors import UserError
@@ -181,12 +181,12 @@ class Eagle3Drafter(FeatureDrafter):
     def serve(self, target: Target, capacity: int) -> None:
         target.taps = self.net.config.layers
 
-    def server_half(self, observation: Observation) -> ServerHalf:
+    def server_outputs(self, observation: Observation) -> ServerOutputs:
         """E numbers per token."""
         tapped = observation.hidden[:, : self.net.fc.in_features]
         return {"features": self.net.fuse(tapped)}
 
-    def half_shapes(self, target: Target, count: int) -> HalfShapes:
+    def output_shapes(self, target: Target, count: int) -> OutputShapes:
         return {"features": (count, self.net.config.width)}
 
     def embed(self, tokens: Tensor) -> Tensor:

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedModel
 
-from moa_core.drafters.base import Reader, ServerHalf
+from moa_core.drafters.base import Reader, ServerOutputs
 from moa_core.drafters.trained import LAYER, Files, Trained, initialised, layer_values, widened
 from moa_core.model.layers import rows_mask
 from moa_core.model.target import Matrix, Target, moved
@@ -40,7 +40,7 @@ class IndependentDrafter(Trained, Reader):
         self.ids = []
         self.text = self.small.tail_cache(len(self.small.layers), capacity)
 
-    def observe(self, ids: Sequence[int], half: ServerHalf) -> None:
+    def observe(self, ids: Sequence[int], outputs: ServerOutputs) -> None:
         self.ids.extend(ids)
 
     def read(self, tokens: Tensor, start: int, seen: Tensor | None) -> Tensor:

@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from moa_core.decoding.tree import DraftTree, TreeSettings
-from moa_core.drafters.base import HalfShapes, ServerHalf
+from moa_core.drafters.base import OutputShapes, ServerOutputs
 from moa_core.drafters.trained import Files, Trained
 from moa_core.model.target import Observation, Target
 from moa_core.untrusted import Whole
@@ -65,15 +65,15 @@ class MedusaDrafter(Trained):
         self.target, self.head = target, self.head_for(target)
         self._feature: Tensor | None = None  # [1, E] of the last verified token
 
-    def server_half(self, observation: Observation) -> ServerHalf:
+    def server_outputs(self, observation: Observation) -> ServerOutputs:
         """E numbers, of the last token only."""
         return {"feature": observation.hidden[-1:]}
 
-    def half_shapes(self, target: Target, count: int) -> HalfShapes:
+    def output_shapes(self, target: Target, count: int) -> OutputShapes:
         return {"feature": (1, target.config.hidden_size)}
 
-    def observe(self, ids: Sequence[int], half: ServerHalf) -> None:
-        self._feature = half["feature"][-1:]  # over a link there may be several parts
+    def observe(self, ids: Sequence[int], outputs: ServerOutputs) -> None:
+        self._feature = outputs["feature"][-1:]  # over a link there may be several parts
 
     def propose(self, token: int, settings: TreeSettings) -> DraftTree:
         levels = min(settings.depth, self.net.config.heads)

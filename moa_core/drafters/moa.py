@@ -14,7 +14,7 @@ from typing import Any, Self
 import torch
 from torch import Tensor, nn
 
-from moa_core.drafters.base import HalfShapes, Reader, ServerHalf
+from moa_core.drafters.base import OutputShapes, Reader, ServerOutputs
 from moa_core.drafters.trained import Files, Sizes, Trained, initialised, plain_rope
 from moa_core.errors import UserError
 from moa_core.model.cache import KVCache, token_vectors
@@ -145,16 +145,16 @@ class MoADrafter(Trained, Reader):
     def serve(self, target: Target, capacity: int) -> None:
         self.ca_rope.reserve(capacity)
 
-    def server_half(self, observation: Observation) -> ServerHalf:
+    def server_outputs(self, observation: Observation) -> ServerOutputs:
         """CA's K and V [1, 2, G_ca, n, d]; for N > 0 the true K and V of the last N layers."""
-        half = {"memory": self._memory(observation)}
+        outputs = {"memory": self._memory(observation)}
         if self.tli:
-            half["tail"] = observation.keys_values(last=self.tli)
-        return half
+            outputs["tail"] = observation.keys_values(last=self.tli)
+        return outputs
 
-    def half_shapes(self, target: Target, count: int) -> HalfShapes:
+    def output_shapes(self, target: Target, count: int) -> OutputShapes:
         sizes = self.net.config.ca
-        shapes: HalfShapes = {"memory": (1, 2, sizes.kv_heads, count, sizes.head_dim)}
+        shapes: OutputShapes = {"memory": (1, 2, sizes.kv_heads, count, sizes.head_dim)}
         if self.tli:
             shapes["tail"] = (self.tli, 2, target.kv_heads, count, target.head_dim)
         return shapes
@@ -169,11 +169,11 @@ class MoADrafter(Trained, Reader):
         rotation = self.ca_rope.span(start, start + count, memory)
         return torch.stack(self.net.cross_attention.memorise(memory[None], rotation), 1)
 
-    def observe(self, ids: Sequence[int], half: ServerHalf) -> None:
+    def observe(self, ids: Sequence[int], outputs: ServerOutputs) -> None:
         self.ids.extend(ids)
-        self.memory.append(half["memory"])
+        self.memory.append(outputs["memory"])
         if self.tail is not None:
-            self.tail.append(half["tail"])
+            self.tail.append(outputs["tail"])
 
     def query(self, token: int) -> Tensor:
         """[1, 1, E] SA's output at the newest token, the root: CA's query."""

@@ -13,7 +13,7 @@ from typing import Any, cast
 import torch
 from torch import Tensor, nn
 
-from moa_core.drafters.base import HalfShapes, Reader, ServerHalf
+from moa_core.drafters.base import OutputShapes, Reader, ServerOutputs
 from moa_core.drafters.trained import (
     Files,
     Trained,
@@ -103,20 +103,20 @@ class TandemDrafter(Trained, Reader):
     def serve(self, target: Target, capacity: int) -> None:
         self.rope.reserve(capacity)
 
-    def server_half(self, observation: Observation) -> ServerHalf:
+    def server_outputs(self, observation: Observation) -> ServerOutputs:
         """K and V of every layer, [layers, 2, G, n, d]."""
         start, count = observation.start, len(observation.ids)
         rotation = self.rope.span(start, start + count, observation.hidden)
         return {"memory": self.net.memorise(observation.hidden[None], rotation)[:, :, 0]}
 
-    def half_shapes(self, target: Target, count: int) -> HalfShapes:
+    def output_shapes(self, target: Target, count: int) -> OutputShapes:
         sizes = self.net.config
         return {"memory": (sizes.count, 2, sizes.kv_heads, count, sizes.head_dim)}
 
-    def observe(self, ids: Sequence[int], half: ServerHalf) -> None:
+    def observe(self, ids: Sequence[int], outputs: ServerOutputs) -> None:
         self.text.truncate(len(self.ids))  # the last root was read with states of its own
         self.ids.extend(ids)
-        self.text.append(half["memory"])
+        self.text.append(outputs["memory"])
 
     def read(self, tokens: Tensor, start: int, seen: Tensor | None) -> Tensor:
         count, past = len(tokens), self.text.length

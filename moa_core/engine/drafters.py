@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from moa_core.decoding.tree import DraftTree, TreeSettings
-from moa_core.drafters.base import Drafter, Reader, ServerHalf
+from moa_core.drafters.base import Drafter, Reader, ServerOutputs
 from moa_core.drafters.eagle import EagleDrafter, FeatureDrafter
 from moa_core.drafters.eagle3 import Eagle3Drafter
 from moa_core.drafters.independent import IndependentDrafter
@@ -68,9 +68,9 @@ class Onnx(Drafter):
         self._run = None if session is None else Run(session, self._caches(), self._table)
         self._logits = None if session is None else Head(self.head, self.precision == "int8")
 
-    def observe(self, ids: Sequence[int], half: ServerHalf) -> None:
+    def observe(self, ids: Sequence[int], outputs: ServerOutputs) -> None:
         with one_thread():
-            super().observe(ids, half)  # type: ignore[safe-super]
+            super().observe(ids, outputs)  # type: ignore[safe-super]
 
     def propose(self, token: int, settings: TreeSettings) -> DraftTree:
         with one_thread():
@@ -257,9 +257,9 @@ class OnnxEagle3(OnnxFeatures, Eagle3Drafter):
         sizes = self.net.config
         return None if sizes.words or sizes.embeddings else super().session()
 
-    def server_half(self, observation: Observation) -> ServerHalf:
+    def server_outputs(self, observation: Observation) -> ServerOutputs:
         with one_thread():  # torch fuses the features
-            return super().server_half(observation)
+            return super().server_outputs(observation)
 
     def _layer(self, graph: Graph, x: str, features: str, rope: Rope) -> str:
         sizes, layer = self.net.config, self.net.midlayer

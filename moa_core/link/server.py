@@ -95,7 +95,7 @@ class Server:
     Requests are served in order. Each client has at most one in the queue, so it waits for at most
     one step of every other client. Clients that have left are skipped.
 
-    drafters  loads a drafter by name for its server half; UserError for a name that it does not
+    drafters  loads a drafter by name for its server outputs; UserError for a name that it does not
               serve. Clients choose the name, so it must not open folders or download.
     token     the clients' secret; "": all clients are let in
     sessions  connections by session name: at most `limits.sessions`; a session ends with its

@@ -96,7 +96,7 @@ def twins(target, drafter, file):
 @torch.inference_mode()
 def replay(target, drafter, file, prompt, tree, count):
     """A greedy run whose trees are drafted with a file's weights: of each cycle the ids learnt, the
-    server half (MessagePack in base64), the root and the tree."""
+    server outputs (MessagePack in base64), the root and the tree."""
     twin, own = twins(target, drafter, file)
     target, capacity = target.fork(), len(prompt) + count + 128
     drafter.serve(target, capacity)
@@ -104,7 +104,7 @@ def replay(target, drafter, file, prompt, tree, count):
     logits, learnt = target.prefill(prompt, capacity)
     token, written, cycles = int(logits.argmax()), 1, []
     while written < count:
-        half = drafter.server_half(learnt)
+        half = drafter.server_outputs(learnt)
         own.observe(learnt.ids, half)
         drafted = own.propose(token, tree)
         packed = base64.b64encode(msgspec.msgpack.encode(pack_half(half, "f32"))).decode()
@@ -129,7 +129,7 @@ def alone(target, drafter, file, text, count):
     drafter.serve(target, capacity)
     own.open(twin, capacity)
     _, learnt = target.prefill(text[:-1], capacity)
-    own.observe(learnt.ids, drafter.server_half(learnt))
+    own.observe(learnt.ids, drafter.server_outputs(learnt))
     steps = own.alone(text[-1])
     written = [int(next(steps).argmax())]
     while len(written) < count:

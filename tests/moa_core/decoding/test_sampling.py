@@ -22,7 +22,7 @@ from torch import Tensor, nn
 from moa_core.decoding.trace import Trace, Verified
 from moa_core.decoding.tree import DraftTree, Frontier, TreeSettings, grow
 from moa_core.decoding.verify import Sampling, target_probs, uniform, walk
-from moa_core.drafters.base import Drafter, ServerHalf, Vanilla
+from moa_core.drafters.base import Drafter, ServerOutputs, Vanilla
 from moa_core.model.target import Observation, Target
 from tests.models import tiny_target, traced, useful
 
@@ -90,7 +90,7 @@ class TableDrafter(Drafter):
     def open(self, target: Target, capacity: int) -> None:
         pass
 
-    def observe(self, ids: Sequence[int], half: ServerHalf) -> None:
+    def observe(self, ids: Sequence[int], half: ServerOutputs) -> None:
         pass
 
     def propose(self, token: int, settings: TreeSettings) -> DraftTree:

@@ -81,7 +81,7 @@ def logits_from_weights(target: Target, drafter: MoADrafter, ids: list[int]) -> 
     run, drafter, known = target.fork(), drafter.fork(), len(ids) - 1
     drafter.open(run, len(ids) + 1)
     _, observed = run.prefill(ids[:-1], len(ids))
-    drafter.observe(observed.ids, drafter.server_half(observed))
+    drafter.observe(observed.ids, drafter.server_outputs(observed))
     query = drafter.query(ids[-1])
     weights = ca_weights(drafter, query)
     assert weights.shape == (drafter.net.config.ca.heads, known) and weights.std(-1).min() > 1e-3

@@ -155,7 +155,7 @@ def test_what_was_missed_is_taken_in_as_if_nothing_had_been(monkeypatch):
             alone, known = waited.fork(), len(waited.ids)
             assert waited.ids == whole[:known] and known > len(PROMPT)
             alone.open(twin, len(whole))
-            alone.observe(observation.ids, alone.server_half(observation))
+            alone.observe(observation.ids, alone.server_outputs(observation))
             for cache in ("memory", "tail") if waited.tli else ("memory",):
                 found, expected = (getattr(each, cache) for each in (waited, alone))
                 torch.testing.assert_close(found.read(0, known), expected.read(0, known))

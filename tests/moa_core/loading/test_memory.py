@@ -117,7 +117,7 @@ def test_working_memory_is_above_what_a_long_prompt_takes(spec, tmp_path, pickle
     target.prefill([7], 8)  # joins matrices, in the place of those they are made of
     with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as run:
         _, seen = target.prefill([7] * 2040, 2048)
-        drafter.observe(seen.ids, drafter.server_half(seen))
+        drafter.observe(seen.ids, drafter.server_outputs(seen))
     expected = target.need.working + target.need.cache
     assert 0.5 * expected < peak(run) < expected, (peak(run), expected)
 
