@@ -278,7 +278,7 @@ class Engine:
         target = self.target(request.target)
         ids = prompt_ids(target.tokenizer, request.prompt)
         check_prompt(ids, target)
-        alone = isinstance(drafter, Stepwise) and not (self.borrows or drafter.beside)
+        alone = isinstance(drafter, Stepwise) and not (self.borrows or drafter.needs_local_target)
         if link and not alone:
             raise UserError(f"{label(request.method)} needs the target: turn the connection on.")
         away = Away(patience=PATIENCE) if link else Away()

@@ -39,7 +39,7 @@ class Cuttable:
         self._up.set()
 
     def prefill(self, ids: Sequence[int], capacity: int, sampling: Sampling) -> Choices:
-        self._drafter.serve(self._target, capacity)
+        self._drafter.open_server(self._target, capacity)
         self._sampling = sampling
         logits, self._newest = self._target.prefill(ids, capacity)
         return choose(logits[None], DraftTree.only_root(0), len(ids) - 1, sampling)

@@ -42,7 +42,7 @@ def decode(
     check_prompt(prompt_ids, target)
     text, shape = Text(prompt_ids, settings, target), requested_tree(settings, target, drafter)
     sampling, capacity = settings.sampling, text.capacity(shape)
-    drafter.place(remote is not None, torch.get_num_threads(), sampling.greedy)
+    drafter.measure_for(remote is not None, torch.get_num_threads(), sampling.greedy)
     verifier: Verifier = LocalVerifier(target, drafter)
     if remote is not None:
         drafter = verifier = OfflineRun(

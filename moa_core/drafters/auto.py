@@ -110,7 +110,7 @@ class AutoDrafter(Drafter):
 
     name = "moa-auto"
     tli: int
-    beside = True  # the server outputs depend on the chosen drafter: see `server_outputs`
+    needs_local_target = True  # the server outputs depend on the chosen drafter: see `server_outputs`
 
     def __init__(self, candidates: Sequence[MoADrafter]) -> None:
         if not candidates:
@@ -149,9 +149,9 @@ class AutoDrafter(Drafter):
         one = self.candidates[self.tli]
         one.observe(self.ids[len(one.ids) :], outputs)
 
-    def place(self, *facts: Hashable) -> None:
+    def measure_for(self, *facts: Hashable) -> None:
         for one in self.candidates.values():
-            one.place(*facts)
+            one.measure_for(*facts)
 
     def propose(self, token: int, settings: TreeSettings) -> DraftTree:
         return self.candidates[self.tli].propose(token, settings)

@@ -41,7 +41,7 @@ class Drafter(ABC):
     static = False  # a tree of fixed shape, as in the first EAGLE
     vocabulary: Tensor | None = None  # [D] ascending ids of the tokens it can draft; None: all V
     head: Matrix  # of a run: logits [.., D] of its vocabulary
-    beside = False  # whether it needs the target in the same process
+    needs_local_target = False  # whether it needs the target in the same process
 
     @cached_property
     def sizer(self) -> Sizer:
@@ -62,7 +62,7 @@ class Drafter(ABC):
     def open(self, target: Target, capacity: int) -> None:
         """Begin a run. capacity: slots for every token that it may verify and one grown tree."""
 
-    def serve(self, target: Target, capacity: int) -> None:  # noqa: B027  most need nothing
+    def open_server(self, target: Target, capacity: int) -> None:  # noqa: B027  most need nothing
         """Begin a run of the server's part alone, beside a target; `open` does this as well."""
 
     def server_outputs(self, observation: Observation) -> ServerOutputs:
@@ -81,7 +81,7 @@ class Drafter(ABC):
     def propose(self, token: int, settings: TreeSettings) -> DraftTree:
         """Draft below `token`, the newest token, which the target has chosen but not yet read."""
 
-    def place(self, *facts: Hashable) -> None:
+    def measure_for(self, *facts: Hashable) -> None:
         """Select measured costs and gains, such as those of a link or a number of threads."""
         self.sizer.at(facts)
 

@@ -102,7 +102,7 @@ class FeatureDrafter(Trained, Stepwise):
         return self.target.embed(tokens)
 
     def open(self, target: Target, capacity: int) -> None:
-        self.serve(target, capacity)
+        self.open_server(target, capacity)
         self.rope.reserve(capacity)
         self.target, self.head = target, self.head_for(target)
         groups, size = self.attention.kv_heads, self.attention.head_dim

@@ -178,7 +178,7 @@ class Eagle3Drafter(FeatureDrafter):
         own = self.net.config.words
         return cast(Matrix, self.net.lm_head) if own else super().head_for(target)
 
-    def serve(self, target: Target, capacity: int) -> None:
+    def open_server(self, target: Target, capacity: int) -> None:
         target.taps = self.net.config.layers
 
     def server_outputs(self, observation: Observation) -> ServerOutputs:

@@ -133,7 +133,7 @@ class MoADrafter(Trained, Reader):
         def cache(sizes: Sizes) -> KVCache:
             return KVCache(target.device, sizes.kv_heads, sizes.head_dim, capacity, target.dtype)
 
-        self.serve(target, capacity)
+        self.open_server(target, capacity)
         self.sa_rope.reserve(capacity)
         self.target, self.head = target, self.head_for(target)
         self.ids: list[int] = []  # verified tokens
@@ -142,7 +142,7 @@ class MoADrafter(Trained, Reader):
         self.memory = cache(sizes.ca)  # CA's, verified only
         self.tail = target.tail_cache(self.tli, capacity) if self.tli else None
 
-    def serve(self, target: Target, capacity: int) -> None:
+    def open_server(self, target: Target, capacity: int) -> None:
         self.ca_rope.reserve(capacity)
 
     def server_outputs(self, observation: Observation) -> ServerOutputs:

@@ -92,7 +92,7 @@ class TandemDrafter(Trained, Reader):
         self.rope = Rope(net.config.head_dim, target.config.rope_parameters, target.context)
 
     def open(self, target: Target, capacity: int) -> None:
-        self.serve(target, capacity)
+        self.open_server(target, capacity)
         self.target, self.head = target, self.head_for(target)
         self.ids = []
         sizes = self.net.config
@@ -100,7 +100,7 @@ class TandemDrafter(Trained, Reader):
             target.device, sizes.kv_heads, sizes.head_dim, capacity, target.dtype, sizes.count
         )
 
-    def serve(self, target: Target, capacity: int) -> None:
+    def open_server(self, target: Target, capacity: int) -> None:
         self.rope.reserve(capacity)
 
     def server_outputs(self, observation: Observation) -> ServerOutputs:

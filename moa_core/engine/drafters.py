@@ -129,8 +129,8 @@ class OnnxMoA(OnnxReader, MoADrafter):
         super().__init__(drafter, target, int8)
         self._lsa = Sessions()
 
-    def serve(self, target: Target, capacity: int) -> None:
-        super().serve(target, capacity)
+    def open_server(self, target: Target, capacity: int) -> None:
+        super().open_server(target, capacity)
         session = self._lsa.get(list(self.net.parameters()), self._lsa_graph)
         self._memorise = None if session is None else Run(session, {})
 

@@ -40,7 +40,7 @@ class Remote:
         self, address: Address, target: Target, drafter: Drafter, streams: bool = False,
         silence: float = SILENCE, link: Link | None = None,
     ) -> None:  # fmt: skip
-        if drafter.beside:
+        if drafter.needs_local_target:
             raise UserError(f"{drafter.name} cannot draft over a link: name another drafter.")
         self._kind = address.kind
         self._least, self._link = silence, link

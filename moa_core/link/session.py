@@ -95,7 +95,7 @@ class Session:
         self._check_ids(request.ids)
         self._check_room(count, request.capacity)
         self._capacity, self._sampling = request.capacity, _sampling(request.sampling)
-        self._drafter.serve(self._target, request.capacity)
+        self._drafter.open_server(self._target, request.capacity)
         logits, prompt = self._target.prefill(request.ids, request.capacity)
         chosen = choose(logits[None], DraftTree.only_root(0), count - 1, self._sampling)
         self.known = count

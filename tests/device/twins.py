@@ -99,7 +99,7 @@ def replay(target, drafter, file, prompt, tree, count):
     server outputs (MessagePack in base64), the root and the tree."""
     twin, own = twins(target, drafter, file)
     target, capacity = target.fork(), len(prompt) + count + 128
-    drafter.serve(target, capacity)
+    drafter.open_server(target, capacity)
     own.open(twin, capacity)
     logits, learnt = target.prefill(prompt, capacity)
     token, written, cycles = int(logits.argmax()), 1, []
@@ -126,7 +126,7 @@ def alone(target, drafter, file, text, count):
     """What a drafter with a file's weights writes by itself after the last token of a text."""
     twin, own = twins(target, drafter, file)
     target, capacity = target.fork(), len(text) + count + 8
-    drafter.serve(target, capacity)
+    drafter.open_server(target, capacity)
     own.open(twin, capacity)
     _, learnt = target.prefill(text[:-1], capacity)
     own.observe(learnt.ids, drafter.server_outputs(learnt))

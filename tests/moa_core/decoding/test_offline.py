@@ -123,7 +123,7 @@ def test_what_is_written_alone_is_as_probable_as_in_a_tree(method):
     for weight in drafter.net.parameters():  # so large that every part matters
         if weight.ndim > 1:
             weight.normal_(std=0.12)
-    drafter.serve(target, 60)
+    drafter.open_server(target, 60)
     _, observation = target.prefill(PROMPT, 40)
     drafter.open(target, 60)
     drafter.observe(observation.ids, drafter.server_outputs(observation))
