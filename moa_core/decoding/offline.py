@@ -12,7 +12,7 @@ from torch import Tensor
 from moa_core.decoding.settings import Away, Text
 from moa_core.decoding.trace import Drafted, LinkBack, LinkDown, OfflineToken, Stopwatch, Verified
 from moa_core.decoding.tree import DraftTree, TreeSettings
-from moa_core.decoding.verifier import Answer, Asked, Learned, LinkLost, Traffic, Unanswered
+from moa_core.decoding.verifier import Answer, Asked, VerifiedTokens, LinkLost, Traffic, Unanswered
 from moa_core.decoding.verify import Choices, Sampling, sample, target_probs, uniform
 from moa_core.drafters.base import Drafter, ServerOutputs, Stepwise
 from moa_core.model.target import Target
@@ -153,9 +153,9 @@ class OfflineRun(Drafter):
         bonus = self._choices[nodes[-1]]
         self._unverified = self._alone.after((*self._ids[1:], bonus))
 
-    def learned(self) -> Asked[Learned]:
+    def learned(self) -> Asked[VerifiedTokens]:
         outputs, way = yield from self._ask(self._far.server_outputs)
-        return Learned(self._ids, outputs, way.received)
+        return VerifiedTokens(self._ids, outputs, way.received)
 
     # ---- a link that may be lost ----
 

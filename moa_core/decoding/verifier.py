@@ -50,7 +50,7 @@ class Answer(NamedTuple):
     traffic: Traffic = Traffic()
 
 
-class Learned(NamedTuple):
+class VerifiedTokens(NamedTuple):
     """Newly verified tokens and their server outputs. received: its bytes."""
 
     ids: tuple[int, ...]
@@ -70,7 +70,7 @@ class Verifier(Protocol):
     def prefill(self, ids: Sequence[int], capacity: int, sampling: Sampling) -> Asked[Answer]: ...
     def verify(self, drafted: Drafted) -> Asked[Answer]: ...
     def keep(self, path: Sequence[int]) -> None: ...
-    def learned(self) -> Asked[Learned]: ...
+    def learned(self) -> Asked[VerifiedTokens]: ...
 
 
 class LocalVerifier:
@@ -96,6 +96,6 @@ class LocalVerifier:
     def keep(self, path: Sequence[int]) -> None:
         self._newest = self._target.keep(path)
 
-    def learned(self) -> Asked[Learned]:
+    def learned(self) -> Asked[VerifiedTokens]:
         yield from ()
-        return Learned(self._newest.ids, self._drafter.server_outputs(self._newest))
+        return VerifiedTokens(self._newest.ids, self._drafter.server_outputs(self._newest))
