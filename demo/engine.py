@@ -61,7 +61,7 @@ class Request:
 
 
 @dataclass
-class Run:
+class PreparedRun:
     """A run that is ready to start: consume `events`, then read `trace`."""
 
     target: Target
@@ -267,7 +267,7 @@ class Engine:
         request: Request,
         should_stop: Callable[[], bool] = lambda: False,
         link: Callable[[Target, Drafter], FarTarget] | None = None,
-    ) -> Run:
+    ) -> PreparedRun:
         """Prepare a run. UserError for anything that the visitor can fix.
 
         link  wraps target and drafter in a link that may be lost for at most PATIENCE
@@ -292,7 +292,7 @@ class Engine:
             far = {"remote": link(target, drafter)} if link else {}
             made = decode(target, drafter, ids, settings, should_stop, **far)
             events = self.in_turn(made, request.target)
-        return Run(target, ids, trace, trace.record(events))
+        return PreparedRun(target, ids, trace, trace.record(events))
 
     def in_turn(self, events: Iterator[T], target: str = "") -> Iterator[T]:
         """The events, once no other run is in progress, with the fastest number of threads."""

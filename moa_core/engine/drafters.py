@@ -17,7 +17,7 @@ from moa_core.drafters.eagle3 import Eagle3Drafter
 from moa_core.drafters.independent import IndependentDrafter
 from moa_core.drafters.moa import LSA_CHUNK, MoADrafter
 from moa_core.engine.graph import ROWS, Graph
-from moa_core.engine.session import Caches, Run, Sessions, one_thread, rows
+from moa_core.engine.session import Caches, GraphRun, Sessions, one_thread, rows
 from moa_core.engine.target import Head, add_layers, cached, graph_weights, heads
 from moa_core.model.layers import Attention, DecoderLayer, Rope
 from moa_core.model.target import Observation, Target
@@ -65,7 +65,7 @@ class Onnx(Drafter):
     def open(self, target: Target, capacity: int) -> None:
         super().open(target, capacity)  # type: ignore[safe-super]  # the torch drafter's
         session = self.session()
-        self._run = None if session is None else Run(session, self._caches(), self._table)
+        self._run = None if session is None else GraphRun(session, self._caches(), self._table)
         self._logits = None if session is None else Head(self.head, self.precision == "int8")
 
     def observe(self, ids: Sequence[int], outputs: ServerOutputs) -> None:
@@ -98,7 +98,7 @@ class Onnx(Drafter):
         return rope
 
     def _ask(
-        self, run: Run, tokens: Tensor, start: int, past: int, seen: Tensor | None, **more: Tensor
+        self, run: GraphRun, tokens: Tensor, start: int, past: int, seen: Tensor | None, **more: Tensor
     ) -> list[Tensor]:
         """Logits [rows, D] after tokens, as in `Reader.read`; `more` are inputs and outputs."""
         count = len(tokens)
@@ -132,7 +132,7 @@ class OnnxMoA(OnnxReader, MoADrafter):
     def open_server(self, target: Target, capacity: int) -> None:
         super().open_server(target, capacity)
         session = self._lsa.get(list(self.net.parameters()), self._lsa_graph)
-        self._memorise = None if session is None else Run(session, {})
+        self._memorise = None if session is None else GraphRun(session, {})
 
     def read(self, tokens: Tensor, start: int, seen: Tensor | None) -> Tensor:
         logits = super().read(tokens, start, seen)

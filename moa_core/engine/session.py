@@ -69,7 +69,7 @@ def has_room(weights: Sequence[Tensor]) -> bool:
     return bool(needed <= free)
 
 
-class Run:
+class GraphRun:
     """A session with the caches of one run. A cache that the graph extends is both input and
     output, so nothing is copied.
 
@@ -95,7 +95,7 @@ class Run:
     def __call__(
         self, inputs: Mapping[str, Tensor | NDArray[Any]], shapes: Mapping[str, tuple[int, ...]]
     ) -> list[Tensor]:
-        """Run the graph; return the outputs with these names and shapes."""
+        """GraphRun the graph; return the outputs with these names and shapes."""
         lengths = {name: np.array([cache.length]) for name, cache in self._lengths.items()}
         arrays = {  # kept until the graph has run
             name: np.ascontiguousarray(one.numpy() if isinstance(one, Tensor) else one)

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from moa_core.engine.graph import ROWS, Folded, Graph, Rows
 from moa_core.engine.int8 import TOP, largest, slower, whole_head
-from moa_core.engine.session import Caches, Run, Sessions, one_thread, rows
+from moa_core.engine.session import Caches, GraphRun, Sessions, one_thread, rows
 from moa_core.errors import UserError
 from moa_core.model.cache import KVCache
 from moa_core.model.layers import DecoderLayer, Rope
@@ -38,7 +38,7 @@ class OnnxTarget(Target):
         self._int8 = int8
         self._sessions = Sessions()
         self._tapped: set[int] = set()  # layers that any drafter has tapped so far
-        self._run: Run | None = None
+        self._run: GraphRun | None = None
         self._head: Head | None = None
         self._bound: KVCache | None = None  # the cache that the run uses
 
@@ -82,7 +82,7 @@ class OnnxTarget(Target):
         if cache is not self._bound and cache is not None:
             session, self._bound = self.session(), cache
             caches = cached(cache, "text", len(self.layers))
-            self._run = None if session is None else Run(session, caches, self.embed.weight)
+            self._run = None if session is None else GraphRun(session, caches, self.embed.weight)
             self._head = None if session is None else Head(self.head, self._int8)
         if self._run is None or self._head is None or cache is None:
             return super()._forward(ids, positions, seen)
@@ -141,7 +141,7 @@ class Head:
     """A head in one run."""
 
     def __init__(self, head: Matrix, int8: bool = False) -> None:
-        self._run, self._words = Run(heads(head, int8).session(), {}), head.out_features
+        self._run, self._words = GraphRun(heads(head, int8).session(), {}), head.out_features
 
     def __call__(self, states: Tensor) -> Tensor:
         """[n, E] -> logits [n, D]"""

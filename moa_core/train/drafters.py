@@ -34,7 +34,7 @@ from moa_core.model.target import Target, parameters
 from moa_core.runtime import commit
 from moa_core.train import losses, own_text
 from moa_core.train.batches import Batch, Batches, Recipe
-from moa_core.train.loop import Machine, Run, Schedule
+from moa_core.train.loop import Machine, TrainingRun, Schedule
 from moa_core.train.masks import BLOCK, Masks, on_policy, predictable
 from moa_core.train.measure import Progress
 from moa_core.train.teacher import Lesson, let_gradients_through, teach
@@ -111,7 +111,7 @@ def train_drafters(
             each.compile_features()
     progress = Progress(target, drafters, watched, watch_times) if watched else None
     models: dict[str, nn.Module] = dict(trainees)
-    run = Run(out / "run", models, batches, schedule, machine, asdict(plan), progress)
+    run = TrainingRun(out / "run", models, batches, schedule, machine, asdict(plan), progress)
     lessons = _Lessons(target, drafters.values(), plan, run, words)
     if run.update == 0 and plan.start is None:
         _transplant(target, drafters, trainees, batches, lessons)
@@ -248,7 +248,7 @@ class _Lessons:
         target: Target,
         drafters: Iterable[Drafter],
         plan: Plan,
-        run: Run,
+        run: TrainingRun,
         words: Tensor | None,
     ) -> None:
         self._target, self._plan, self._run, self._words = target, plan, run, words

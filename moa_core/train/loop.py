@@ -100,7 +100,7 @@ def optimisers(schedule: Schedule, name: str, model: nn.Module) -> list[torch.op
     return [muon, torch.optim.AdamW(others, lr=rate, betas=BETAS)]
 
 
-class Run:
+class TrainingRun:
     """A training run in a folder: `log.jsonl` grows, `checkpoint.pt` is replaced every so often."""
 
     def __init__(

@@ -13,7 +13,7 @@ from moa_core.errors import UserError
 from moa_core.train import loop
 from moa_core.train.batches import Batches, Recipe
 from moa_core.train.drafters import Plan, fresh, trainee
-from moa_core.train.loop import Machine, Run, Schedule, optimisers
+from moa_core.train.loop import Machine, TrainingRun, Schedule, optimisers
 from moa_core.train.losses import Weights
 from moa_core.train.masks import on_policy
 from moa_core.train.teacher import teach
@@ -41,7 +41,7 @@ class Training:
             for name, drafter in self.drafters.items()
         }
         recipe = Recipe(data, data.parent / "tokenizer", seed, row_length=48)
-        self.run = Run(
+        self.run = TrainingRun(
             folder, models, Batches(recipe, 4),
             Schedule(updates, {"": 3e-3, "eagle2": 1e-3}, warmup=3, **more),
             Machine(save_every=40.0), {"seed": seed},
