@@ -13,7 +13,7 @@ import gradio as gr
 from demo.common.elements import component
 from demo.common.figures import many, name_of
 from demo.common.methods import label
-from demo.engine import Engine, Request, PreparedRun
+from demo.engine import Engine, PreparedRun, Request
 from demo.inside.view import pack
 from moa_core.decoding.trace import Drafted, Trace, Verified
 from moa_core.decoding.tree import TreeSettings

@@ -12,7 +12,7 @@ from torch import Tensor
 from moa_core.decoding.settings import Away, Text
 from moa_core.decoding.trace import Drafted, LinkBack, LinkDown, OfflineToken, Stopwatch, Verified
 from moa_core.decoding.tree import DraftTree, TreeSettings
-from moa_core.decoding.verifier import Answer, Asked, VerifiedTokens, LinkLost, Traffic, Unanswered
+from moa_core.decoding.verifier import Answer, Asked, LinkLost, Traffic, Unanswered, VerifiedTokens
 from moa_core.decoding.verify import Choices, Sampling, sample, target_probs, uniform
 from moa_core.drafters.base import Drafter, ServerOutputs, Stepwise
 from moa_core.model.target import Target

@@ -89,7 +89,7 @@ class LocalVerifier:
 
     def verify(self, drafted: Drafted) -> Asked[Answer]:
         yield from ()
-        with self._target.beside():
+        with self._target.torch_threads():
             logits = self._target.verify(drafted.tree)
             return Answer(choose(logits, drafted.tree, drafted.position, self._sampling))
 

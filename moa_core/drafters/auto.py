@@ -110,7 +110,9 @@ class AutoDrafter(Drafter):
 
     name = "moa-auto"
     tli: int
-    needs_local_target = True  # the server outputs depend on the chosen drafter: see `server_outputs`
+    needs_local_target = (
+        True  # the server outputs depend on the chosen drafter: see `server_outputs`
+    )
 
     def __init__(self, candidates: Sequence[MoADrafter]) -> None:
         if not candidates:

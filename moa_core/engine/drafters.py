@@ -98,7 +98,13 @@ class Onnx(Drafter):
         return rope
 
     def _ask(
-        self, run: GraphRun, tokens: Tensor, start: int, past: int, seen: Tensor | None, **more: Tensor
+        self,
+        run: GraphRun,
+        tokens: Tensor,
+        start: int,
+        past: int,
+        seen: Tensor | None,
+        **more: Tensor,
     ) -> list[Tensor]:
         """Logits [rows, D] after tokens, as in `Reader.read`; `more` are inputs and outputs."""
         count = len(tokens)

@@ -95,7 +95,7 @@ class GraphRun:
     def __call__(
         self, inputs: Mapping[str, Tensor | NDArray[Any]], shapes: Mapping[str, tuple[int, ...]]
     ) -> list[Tensor]:
-        """GraphRun the graph; return the outputs with these names and shapes."""
+        """Run the graph; return the outputs with these names and shapes."""
         lengths = {name: np.array([cache.length]) for name, cache in self._lengths.items()}
         arrays = {  # kept until the graph has run
             name: np.ascontiguousarray(one.numpy() if isinstance(one, Tensor) else one)

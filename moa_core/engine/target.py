@@ -31,7 +31,7 @@ class OnnxTarget(Target):
     int8  matrices in 8 bits. What it tells others is float32, in the model's own basis.
     """
 
-    beside = staticmethod(one_thread)
+    torch_threads = staticmethod(one_thread)
 
     def __init__(self, target: Target, int8: bool = False) -> None:
         self.__dict__.update(target.__dict__)

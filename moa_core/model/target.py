@@ -96,7 +96,7 @@ class Target:
     """
 
     # A context for what torch computes of its results; engines with threads of their own have one.
-    beside: Callable[[], AbstractContextManager[None]] = nullcontext
+    torch_threads: Callable[[], AbstractContextManager[None]] = nullcontext
 
     def __init__(
         self,
@@ -253,7 +253,7 @@ class Target:
                 use_cache=cache is not None,
                 position_embeddings=rope,
             )
-        return taps.beside(self.decoder.norm(hidden))
+        return taps.joined(self.decoder.norm(hidden))
 
     def read_layers(
         self,
@@ -282,7 +282,7 @@ class Target:
             hidden = layers[place](
                 hidden, rotation, mask=mask, causal=causal, cache=cache, place=place
             )
-        return taps.beside(self.decoder.norm(hidden))
+        return taps.joined(self.decoder.norm(hidden))
 
     def _forward(
         self, ids: Sequence[int], positions: Sequence[int], seen: Tensor | None
@@ -314,7 +314,7 @@ class Taps:
         if layer in self._layers:
             self._kept[layer] = hidden
 
-    def beside(self, hidden: Tensor) -> Tensor:
+    def joined(self, hidden: Tensor) -> Tensor:
         """[.., (taps + 1) E]: the kept inputs, in order, then the last hidden state."""
         kept = [self._kept[layer] for layer in self._layers]
         return torch.cat([*kept, hidden], -1) if kept else hidden

@@ -34,7 +34,7 @@ from moa_core.model.target import Target, parameters
 from moa_core.runtime import commit
 from moa_core.train import losses, own_text
 from moa_core.train.batches import Batch, Batches, Recipe
-from moa_core.train.loop import Machine, TrainingRun, Schedule
+from moa_core.train.loop import Machine, Schedule, TrainingRun
 from moa_core.train.masks import BLOCK, Masks, on_policy, predictable
 from moa_core.train.measure import Progress
 from moa_core.train.teacher import Lesson, let_gradients_through, teach

@@ -53,7 +53,7 @@ class TableTarget:
     context = 1_000
     eos_ids = ()
     device = torch.device("cpu")
-    beside = nullcontext
+    torch_threads = nullcontext
 
     def __init__(self, table: Tensor) -> None:
         self.table = table  # [V, V, V]

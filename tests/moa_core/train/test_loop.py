@@ -13,7 +13,7 @@ from moa_core.errors import UserError
 from moa_core.train import loop
 from moa_core.train.batches import Batches, Recipe
 from moa_core.train.drafters import Plan, fresh, trainee
-from moa_core.train.loop import Machine, TrainingRun, Schedule, optimisers
+from moa_core.train.loop import Machine, Schedule, TrainingRun, optimisers
 from moa_core.train.losses import Weights
 from moa_core.train.masks import on_policy
 from moa_core.train.teacher import teach
