@@ -7,8 +7,7 @@ from pathlib import Path
 
 from demo.engine import Engine
 from moa_core.arguments import SPEC, Help, add_target, chosen_preset, loading
-from moa_core.decoding.tree import TreeSettings
-from moa_core.loading.catalog import by_method, locate, preset_drafters
+from moa_core.loading.catalog import locate, named
 from moa_core.loading.load import pick_device, pick_dtype
 from moa_core.loading.memory import config_of
 
@@ -46,8 +45,7 @@ def engine_of(options: argparse.Namespace) -> Engine:
     pick_dtype(options.dtype, pick_device(options.device))
     if options.target is not None and isinstance(place := locate(options.target), Path):
         config_of(place)
-    known = preset_drafters(preset) if preset else {}
     specs = [*options.drafter, *([options.baseline] if options.baseline else [])]
-    drafters = {**known, **by_method(specs, TreeSettings(*preset.tree) if preset else None)}
+    drafters = named(options.target or "", specs, preset).drafters
     names = sorted({info.name for info in drafters.values()})
     return Engine(options.target, drafters, loading(options, names))

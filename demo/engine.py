@@ -21,20 +21,17 @@ from moa_core.decoding.offline import Away, FarTarget
 from moa_core.decoding.trace import Event, Trace
 from moa_core.decoding.tree import TreeSettings
 from moa_core.decoding.verify import Sampling
-from moa_core.drafters.auto import AutoDrafter
 from moa_core.drafters.base import Drafter, Stepwise
-from moa_core.drafters.known import WITHOUT_WEIGHTS
-from moa_core.drafters.moa import MoADrafter
+from moa_core.drafters.names import matched
+from moa_core.drafters.registry import without_weights
 from moa_core.errors import UserError
 from moa_core.loading import smollm2
 from moa_core.loading.catalog import DEFAULT_DRAFTER, DrafterInfo, Installed, bundle
 from moa_core.loading.hub import silent
-from moa_core.loading.load import first_eagle, load_drafter, load_target, pick_device
-from moa_core.loading.memory import parameters
+from moa_core.loading.load import load_method, load_target, pick_device
 from moa_core.loading.memory import size as amount
-from moa_core.loading.names import matched
 from moa_core.loading.presets import untrained
-from moa_core.model.target import Target
+from moa_core.model.target import Target, parameters
 from moa_core.runtime import settle
 from moa_core.text import prompt_ids
 
@@ -64,7 +61,7 @@ class Request:
 
 
 @dataclass
-class Run:
+class PreparedRun:
     """A run that is ready to start: consume `events`, then read `trace`."""
 
     target: Target
@@ -126,11 +123,8 @@ class Engine:
         return next(iter(self.installed))
 
     def methods(self, target: str = "") -> list[str]:
-        name = target or self.first
-        there = list(self._of(name).drafters)
-        several = sum(family(one) == "moa" for one in there) > 1
-        auto = [AUTO] if several and (self._of(name).bundled or self.given) else []
-        return ordered([*there, *auto, *WITHOUT_WEIGHTS])
+        there = self._of(target)
+        return ordered(one for one in there.methods if one != AUTO or there.bundled or self.given)
 
     def stops(self, target: str = "") -> list[int]:
         """Every N for which the target has a MoA drafter."""
@@ -220,21 +214,11 @@ class Engine:
             return self._drafters[key]
 
     def _read(self, method: str, name: str, target: Target) -> Drafter:
-        if self._of(name).bundled:
-            return load_drafter(self.spec(method, name), target)
-        if method == AUTO:
-            found = [one for one in self.methods(name) if family(one) == "moa"]
-            loaded = [load_drafter(self.spec(one, name), target) for one in found]
-            return AutoDrafter([one for one in loaded if isinstance(one, MoADrafter)])
-        if method == "eagle":
-            return first_eagle(self.spec("eagle2", name), target)
-        drafter = load_drafter(self.spec(method, name), target)
-        if info := self._of(name).drafters.get(method):  # published drafters do not name their tree
-            drafter.tree = info.tree
-        return drafter
+        mine = {one: of for (at, one), of in self._drafters.items() if at == (name or self.first)}
+        return load_method(self._of(name), method, target, mine)
 
     def spec(self, method: str, target: str = "") -> str:
-        if method in (*WITHOUT_WEIGHTS, "eagle", AUTO):
+        if method in (*without_weights(), "eagle", AUTO):
             return method
         return self._of(target).drafters[method].name
 
@@ -283,7 +267,7 @@ class Engine:
         request: Request,
         should_stop: Callable[[], bool] = lambda: False,
         link: Callable[[Target, Drafter], FarTarget] | None = None,
-    ) -> Run:
+    ) -> PreparedRun:
         """Prepare a run. UserError for anything that the visitor can fix.
 
         link  wraps target and drafter in a link that may be lost for at most PATIENCE
@@ -294,7 +278,7 @@ class Engine:
         target = self.target(request.target)
         ids = prompt_ids(target.tokenizer, request.prompt)
         check_prompt(ids, target)
-        alone = isinstance(drafter, Stepwise) and not (self.borrows or drafter.beside)
+        alone = isinstance(drafter, Stepwise) and not (self.borrows or drafter.needs_local_target)
         if link and not alone:
             raise UserError(f"{label(request.method)} needs the target: turn the connection on.")
         away = Away(patience=PATIENCE) if link else Away()
@@ -308,7 +292,7 @@ class Engine:
             far = {"remote": link(target, drafter)} if link else {}
             made = decode(target, drafter, ids, settings, should_stop, **far)
             events = self.in_turn(made, request.target)
-        return Run(target, ids, trace, trace.record(events))
+        return PreparedRun(target, ids, trace, trace.record(events))
 
     def in_turn(self, events: Iterator[T], target: str = "") -> Iterator[T]:
         """The events, once no other run is in progress, with the fastest number of threads."""

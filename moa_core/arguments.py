@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from moa_core.errors import UserError
 from moa_core.loading.presets import PRESETS, Preset, preset
-from moa_core.loading.untrusted import PICKLE, PICKLES
+from moa_core.untrusted import PICKLE, PICKLES
 
 if TYPE_CHECKING:
     from moa_core.model.target import Target

@@ -28,19 +28,19 @@ from moa_core.decoding.tree import DraftTree, TreeSettings
 from moa_core.drafters.auto import AutoDrafter
 from moa_core.drafters.base import Drafter
 from moa_core.drafters.eagle import EagleDrafter
-from moa_core.drafters.known import WITHOUT_WEIGHTS
 from moa_core.drafters.moa import MoADrafter, MoANet
+from moa_core.drafters.registry import without_weights
 from moa_core.loading.drafter_files import save_drafter
-from moa_core.loading.untrusted import ROLES
 from moa_core.model.layers import DecoderLayer
 from moa_core.model.target import Target
 from moa_core.text import record_words
 from moa_core.train.batches import Batch, whole_batch
 from moa_core.train.corpus import chat
-from moa_core.train.drafters import fresh, moa_config
+from moa_core.train.drafters import fresh
 from moa_core.train.losses import MoATrainee
 from moa_core.train.masks import Masks, on_policy
 from moa_core.train.teacher import Lesson
+from moa_core.untrusted import ROLES
 
 FAMILIES: dict[str, type[PretrainedConfig]] = {
     "llama": LlamaConfig,
@@ -141,14 +141,14 @@ def variant(name: str, target: Target) -> Drafter:
     if name not in forms:
         return fresh(name, target, seed=0)
     torch.manual_seed(0)
-    net = MoANet(replace(moa_config(target), **forms[name]))
+    net = MoANet(replace(MoADrafter.fresh_sizes(target), **forms[name]))
     return MoADrafter(net.requires_grad_(False), target)
 
 
 def drafter_of(method: str, target: Target) -> Drafter:
     """Any method's drafter, untrained; those that can be are often right."""
-    if method in WITHOUT_WEIGHTS:
-        return WITHOUT_WEIGHTS[method]()
+    if method in without_weights():
+        return without_weights()[method]()
     if method == "moa-auto":
         return AutoDrafter([useful(f"moa-n{tli}", target) for tli in (0, 1)])
     if method in ("eagle3", "tandem", "independent", "medusa"):

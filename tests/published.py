@@ -54,7 +54,7 @@ def published_nets(shrink: int = SHRINK) -> dict[str, nn.Module]:
     with torch.device("meta"):
         return {
             LLAMA3_MOA: MoANet(MoAConfig(width, kv_width, own, own, lsa, 1e-5)),
-            LLAMA3_EAGLE: EagleNet(EagleConfig(32, 8, head, 14336 // shrink, 1e-5), width),
+            LLAMA3_EAGLE: EagleNet(EagleConfig(width, 32, 8, head, 14336 // shrink, 1e-5)),
         }
 
 

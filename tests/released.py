@@ -69,7 +69,7 @@ def ready(drafter: Drafter, prompt_ids: list[int]) -> tuple[Drafter, Tensor]:
     run, drafter = target().fork(), drafter.fork()
     drafter.open(run, 256)
     logits, seen = run.prefill(prompt_ids, 256)
-    drafter.observe(seen.ids, drafter.server_half(seen))
+    drafter.observe(seen.ids, drafter.server_outputs(seen))
     return drafter, logits
 
 

@@ -56,7 +56,7 @@ def name_of(trace: Trace) -> str:
     return str(trace.about.get("method") or trace.about.get("drafter") or "a drafter")
 
 
-def tree_of(trace: Trace) -> TreeSettings | None:
+def recorded_tree(trace: Trace) -> TreeSettings | None:
     """The shape of a run's draft trees; None without drafts, or if the file does not say."""
     settings = trace.about.get("settings")
     given = settings.get("tree") if isinstance(settings, dict) else None
@@ -70,7 +70,7 @@ def tree_of(trace: Trace) -> TreeSettings | None:
 
 def about_of(trace: Trace) -> str:
     machine = trace.about.get("machine", {})
-    tree = tree_of(trace)
+    tree = recorded_tree(trace)
     parts = [
         str(trace.about.get("target", "")),
         f"tree {tree}" if tree else "",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from demo.common.theme import MOA_SHADES, OTHER_METHODS, mark
-from moa_core.loading.names import AUTO, VANILLA, family, label, tli_of
+from moa_core.drafters.names import AUTO, VANILLA, family, label, tli_of
 
 __all__ = ["AUTO", "RIVAL", "VANILLA", "colour", "family", "label", "ordered", "tli_of"]
 

@@ -53,7 +53,5 @@ class Healing:
         if same is None:  # one of the two texts begins with the other
             same = min(len(event.emitted), len(offline))
         parted = same < len(event.emitted)
-        self.waiting = [] if event.kept or parted else self.waiting[same:]
-        if event.kept:
-            return Healed(kept=same)
+        self.waiting = [] if parted else self.waiting[same:]
         return Healed(same, len(offline) - same if parted else 0)

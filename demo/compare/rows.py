@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 
 from demo.common.charts import middle
-from demo.common.figures import Spread, tree_of
+from demo.common.figures import Spread, recorded_tree
 from demo.common.methods import VANILLA, label
 from demo.compare.run import Comparison
 from moa_core.decoding.trace import Drafted, Trace, Verified
@@ -102,7 +102,7 @@ def _row(method: str, traces: Sequence[Trace], of: Comparison, plain: float | No
         differs=min(places) + 1 if places else None,
         gap=of.parted[method].gap if method in of.parted else None,
         speedup=rate / plain if rate and plain else None,
-        tree=None if method == VANILLA else tree_of(trace),
+        tree=None if method == VANILLA else recorded_tree(trace),
         seconds=trace.seconds,
         precision=trace.about.get("machine", {}).get("draft_precision"),
     )

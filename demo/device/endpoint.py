@@ -21,7 +21,7 @@ from starlette.routing import Mount, Route, WebSocketRoute
 from starlette.staticfiles import StaticFiles
 from starlette.websockets import WebSocket
 
-from demo.device.visitor import Visitor
+from demo.device.visitor import BrowserConnection
 from demo.device.weights import pack
 from moa_core.drafters.base import Drafter
 from moa_core.errors import UserError
@@ -158,7 +158,7 @@ class Device:
                 return
             await socket.accept()
             async with asyncio.TaskGroup() as tasks:
-                visitor = Visitor(socket)
+                visitor = BrowserConnection(socket)
                 reading = tasks.create_task(visitor.read())
                 await server.attend(visitor)  # type: ignore[arg-type]
                 reading.cancel()

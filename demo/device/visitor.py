@@ -11,7 +11,7 @@ from moa_core.link.server import MAX_QUEUE, Gone
 from moa_core.link.wire import MOST_HELLO, MOST_UP
 
 
-class Visitor:
+class BrowserConnection:
     """A Starlette connection with the interface that `link.server` expects of websockets."""
 
     def __init__(self, socket: WebSocket) -> None:

@@ -19,10 +19,10 @@ from demo.inside.charts import layers_read, text_read
 from demo.inside.view import cycles_of
 from demo.zero import borrow
 from moa_core.decoding.trace import Prefilled, Trace
+from moa_core.drafters.attention import Looks, look
 from moa_core.drafters.base import Drafter
 from moa_core.drafters.moa import MoADrafter
 from moa_core.errors import UserError
-from moa_core.model.attention import Looks, look
 from moa_core.model.target import Target
 
 NEAR = 24  # tokens before the root with their own row

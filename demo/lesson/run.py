@@ -13,7 +13,7 @@ import gradio as gr
 from demo.common.elements import component
 from demo.common.figures import many, name_of
 from demo.common.methods import label
-from demo.engine import Engine, Request, Run
+from demo.engine import Engine, PreparedRun, Request
 from demo.inside.view import pack
 from moa_core.decoding.trace import Drafted, Trace, Verified
 from moa_core.decoding.tree import TreeSettings
@@ -46,7 +46,7 @@ def request(engine: Engine, trial: Trial, prompt: str, target: str) -> Request:
     return Request(prompt, engine.default(target), length, trial.tree, target=target)
 
 
-def first_cycle(run: Run) -> Trace:
+def first_cycle(run: PreparedRun) -> Trace:
     """Run until the first tree is verified. UserError if none is."""
     with closing(run.events) as events:  # type: ignore[type-var]
         for event in events:

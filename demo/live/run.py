@@ -14,7 +14,7 @@ from typing import Any
 import gradio as gr
 
 from demo.common.elements import STOPPING, say
-from demo.common.figures import name_of, tree_of
+from demo.common.figures import name_of, recorded_tree
 from demo.common.methods import label
 from demo.common.tokens.view import Feed, paced
 from demo.engine import FIXED_TREE, Engine, Request
@@ -151,7 +151,7 @@ def method_of(trace: Trace) -> str:
 
 def drafted_by(trace: Trace) -> str:
     """Method and tree: τ depends on both."""
-    tree = tree_of(trace)
+    tree = recorded_tree(trace)
     if tree and tree.auto:
         return f"{method_of(trace)}, trees sized automatically"
     return method_of(trace) + (f", tree {tree}" if tree else "")

@@ -14,7 +14,7 @@ from demo.share import address_of, brought, values_of
 from demo.tli.stops import stops_html
 from moa_core.decoding.tree import AUTO, TreeSettings
 from moa_core.decoding.verify import Sampling
-from moa_core.loading.names import method_name
+from moa_core.drafters.names import method_name
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ import pandas as pd
 from moa_core.bench.paper import Cell, claim, published
 from moa_core.bench.records import Recording
 from moa_core.bench.results import tree_text
-from moa_core.loading.names import label
+from moa_core.drafters.names import label
 
 NOTES = {  # below each chart: how to read it
     "tau": (

@@ -22,8 +22,8 @@ from demo.share import address_of, brought, load_address, named, share_fold, val
 from demo.tli.drawing import drawing_html
 from demo.tli.stops import STOPS
 from moa_core.decoding.tree import TreeSettings
+from moa_core.drafters.names import method_name
 from moa_core.errors import UserError
-from moa_core.loading.names import method_name
 
 ID, TITLE = "tli", "Layers (TLI)"
 LONGEST = 256  # new tokens per run: a sweep has many runs

@@ -23,6 +23,7 @@ from moa_core.decoding.decode import Settings, decode
 from moa_core.decoding.trace import Prefilled, Trace, Verified
 from moa_core.decoding.tree import TreeSettings
 from moa_core.drafters.base import Drafter, Vanilla
+from moa_core.drafters.names import VANILLA, listed
 from moa_core.errors import UserError
 from moa_core.link.client_weights import client_target
 from moa_core.link.connection import Address
@@ -31,7 +32,6 @@ from moa_core.link.process import ServerProcess
 from moa_core.link.remote import Remote
 from moa_core.loading.catalog import bundled_drafters, layers_needed
 from moa_core.loading.load import load_drafter, load_target, wanted_drafts
-from moa_core.loading.names import VANILLA, listed
 from moa_core.model.target import Target
 from moa_core.runtime import quiet
 

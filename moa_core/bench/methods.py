@@ -16,12 +16,11 @@ from moa_core.decoding.decode import Settings, decode
 from moa_core.decoding.trace import Drafted, Trace
 from moa_core.drafters.base import Drafter, Vanilla
 from moa_core.drafters.independent import IndependentDrafter, as_model
+from moa_core.drafters.names import VANILLA
 from moa_core.errors import UserError
 from moa_core.loading.catalog import models_folder
 from moa_core.loading.load import load_drafter
-from moa_core.loading.memory import parameters
-from moa_core.loading.names import VANILLA
-from moa_core.model.target import Target, draft_precision
+from moa_core.model.target import Target, draft_precision, parameters
 
 GRAM = 8
 STREAM = "stream"  # plain API streaming: the server pushes each token as it writes it

@@ -24,10 +24,10 @@ from moa_core.decoding.decode import Settings, decode
 from moa_core.decoding.trace import Trace
 from moa_core.decoding.verify import first_difference
 from moa_core.drafters.base import Drafter, Stepwise, Vanilla
+from moa_core.drafters.names import listed
 from moa_core.errors import UserError
 from moa_core.loading.catalog import bundled_drafters, known_drafters
 from moa_core.loading.load import load_drafter
-from moa_core.loading.names import listed
 from moa_core.model.target import Target, draft_precision
 from moa_core.runtime import quiet
 

@@ -21,7 +21,7 @@ from moa_core.arguments import check_folder
 from moa_core.assets import ASSETS
 from moa_core.bench.results import rounded
 from moa_core.errors import UserError
-from moa_core.loading.untrusted import read_json
+from moa_core.untrusted import read_json
 
 FOLDER = ASSETS / "results"
 LINK_FOLDER = FOLDER / "link"

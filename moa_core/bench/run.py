@@ -27,8 +27,8 @@ from moa_core.decoding.decode import Settings
 from moa_core.decoding.tree import TreeSettings, named_tree
 from moa_core.decoding.verify import Sampling
 from moa_core.errors import UserError
-from moa_core.loading.untrusted import parsed, read_json
 from moa_core.runtime import commit
+from moa_core.untrusted import parsed, read_json
 
 SAME = TreeSettings(5, 4, 11)
 # Chains first: they may be best for prompt lookup and cheap drafters.

@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 from moa_core.assets import ASSETS
 from moa_core.decoding.decode import check_prompt
 from moa_core.errors import UserError
-from moa_core.loading.untrusted import is_message, parsed
 from moa_core.model.target import Target
 from moa_core.text import chat_ids, tokenizer_of
+from moa_core.untrusted import is_message, parsed
 
 Message = dict[str, str]  # role and content of one turn
 QUESTIONS = ("mt_bench", "humaneval", "gsm8k", "alpaca", "sum", "qa")

@@ -20,8 +20,8 @@ from moa_core.arguments import (
     target_of,
     token_of,
 )
+from moa_core.drafters.names import VANILLA
 from moa_core.errors import UserError
-from moa_core.loading.names import VANILLA
 from moa_core.runtime import check_threads
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""Serve a target and its drafters' server halves to clients over a network."""
+"""Serve a target and its drafters' server outputs to clients over a network."""
 
 from __future__ import annotations
 

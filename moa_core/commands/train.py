@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from moa_core.arguments import SPEC, TARGET, Help, add_form, check_folder, named, numbers, path
+from moa_core.drafters.names import listed
 from moa_core.errors import UserError
-from moa_core.loading.names import listed
 
 if TYPE_CHECKING:
     from moa_core.model.target import Target

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from moa_core.decoding.tree import DraftTree
 from moa_core.decoding.verifier import LinkLost, Traffic
 from moa_core.decoding.verify import Choices, Sampling, choose
-from moa_core.drafters.base import Drafter, ServerHalf
+from moa_core.drafters.base import Drafter, ServerOutputs
 from moa_core.model.target import Target
 
 
@@ -39,7 +39,7 @@ class Cuttable:
         self._up.set()
 
     def prefill(self, ids: Sequence[int], capacity: int, sampling: Sampling) -> Choices:
-        self._drafter.serve(self._target, capacity)
+        self._drafter.open_server(self._target, capacity)
         self._sampling = sampling
         logits, self._newest = self._target.prefill(ids, capacity)
         return choose(logits[None], DraftTree.only_root(0), len(ids) - 1, sampling)
@@ -56,8 +56,8 @@ class Cuttable:
         if self._left is not None:
             self._left -= len(self._newest.ids)
 
-    def server_half(self) -> ServerHalf:
-        return self._drafter.server_half(self._newest)
+    def server_outputs(self) -> ServerOutputs:
+        return self._drafter.server_outputs(self._newest)
 
     def back(self, seconds: float) -> bool:
         return self._up.wait(max(seconds, self._look))

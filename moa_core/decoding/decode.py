@@ -8,13 +8,13 @@ from contextlib import closing
 import torch
 
 from moa_core.decoding.offline import FarTarget, OfflineRun
-from moa_core.decoding.settings import Settings, Text, about, check_prompt, tree_of
+from moa_core.decoding.settings import Settings, Text, about, requested_tree
 from moa_core.decoding.trace import Drafted, Event, Finished, Prefilled, Stopwatch, Verified
 from moa_core.decoding.tree import TreeSettings
-from moa_core.decoding.verifier import Asked, Unanswered, Verifier
+from moa_core.decoding.verifier import Asked, LocalVerifier, Unanswered, Verifier
 from moa_core.decoding.verify import Sampling, walk
 from moa_core.drafters.base import Drafter
-from moa_core.model.target import Target
+from moa_core.model.target import Target, check_prompt
 
 __all__ = ["Settings", "about", "check_prompt", "decode"]
 
@@ -40,16 +40,11 @@ def decode(
     clock = Stopwatch()
     target, drafter = target.fork(), drafter.fork()
     check_prompt(prompt_ids, target)
-    text, shape = Text(prompt_ids, settings, target), tree_of(settings, target, drafter)
-    sampling = settings.sampling
-    drafter.place(remote is not None, torch.get_num_threads(), sampling.greedy)
-    # Verified tokens, the last cycle's overshoot, and one tree, as verified (budget) or as grown.
-    capacity = len(prompt_ids) + text.room + shape.depth + 2
-    capacity += max(shape.budget, shape.breadth * shape.depth)
-    verifier: Verifier
-    if remote is None:
-        verifier = target.verifier(drafter)
-    else:
+    text, shape = Text(prompt_ids, settings, target), requested_tree(settings, target, drafter)
+    sampling, capacity = settings.sampling, text.capacity(shape)
+    drafter.measure_for(remote is not None, torch.get_num_threads(), sampling.greedy)
+    verifier: Verifier = LocalVerifier(target, drafter)
+    if remote is not None:
         drafter = verifier = OfflineRun(
             drafter, remote, settings.away, sampling, text, clock, should_stop
         )
@@ -71,33 +66,26 @@ def _speculate(
     try:
         # 1) Prefill: the target reads the prompt and chooses the first token.
         prompt = tuple(text.ids)
-        answer = yield from verifier.prefill(prompt, capacity, sampling)
-        traffic = answer.traffic
-        (token,) = text.add(answer.choices.tokens)
+        choices, traffic = yield from verifier.prefill(prompt, capacity, sampling)
+        (token,) = text.add(choices.tokens)
         clock.lap("prefill")
         waited = sum(clock.totals.values())  # for a lost link, too
-        yield Prefilled(
-            prompt, token, answer.choices.probs[0], waited,
-            traffic.seconds, traffic.sent, traffic.received,
-        )  # fmt: skip
+        yield Prefilled(prompt, token, choices.probs[0], waited, *traffic)
         cycle = 0
         while (reason := text.ending(should_stop)) is None:
             # 2) Draft: the drafter observes the target's results for the newest verified tokens
             #    and proposes a tree below the last token, which the target has not read yet.
-            learned = yield from verifier.learned()
-            drafter.observe(learned.ids, learned.half)
+            ids, outputs, received = yield from verifier.learned()
+            drafter.observe(ids, outputs)
             if cycle == 0:
                 clock.lap("prefill")  # observing the prompt
-            tree = drafter.propose(text.ids[-1], text.fitting(shape))
+            tree, at = drafter.propose(text.ids[-1], text.fitting(shape)), text.position
             seconds = clock.lap("draft")
-            drafted = Drafted(
-                cycle, text.position, tree, seconds, drafter.tli, drafter.offline, learned.received
-            )
+            drafted = Drafted(cycle, at, tree, seconds, drafter.tli, drafter.offline, received)
             yield drafted
 
             # 3) Verify: one target forward over the whole tree; the target's choice at each node.
-            answer = yield from verifier.verify(drafted)
-            choices, traffic = answer.choices, answer.traffic
+            choices, traffic = yield from verifier.verify(drafted)
             seconds = clock.lap("verify", network=traffic.seconds)
 
             # 4) Accept the longest drafted path the target agrees with; its next choice is the
@@ -105,10 +93,8 @@ def _speculate(
             path, bonus = walk(tree, choices.tokens)
             verifier.keep(path)
             emitted = text.add((*(tree.tokens[node] for node in path), bonus))
-            verified = Verified(
-                cycle, path, bonus, choices.tokens, choices.probs, choices.drafts, emitted, seconds,
-                clock.lap("other"), traffic.seconds, traffic.sent, traffic.received,
-            )  # fmt: skip
+            rest = clock.lap("other")
+            verified = Verified(cycle, path, bonus, *choices, emitted, seconds, rest, *traffic)
             yield verified
             drafter.learn(drafted, verified)
             cycle += 1

@@ -12,9 +12,9 @@ from torch import Tensor
 from moa_core.decoding.settings import Away, Text
 from moa_core.decoding.trace import Drafted, LinkBack, LinkDown, OfflineToken, Stopwatch, Verified
 from moa_core.decoding.tree import DraftTree, TreeSettings
-from moa_core.decoding.verifier import Answer, Asked, Learned, LinkLost, Traffic, Unanswered
+from moa_core.decoding.verifier import Answer, Asked, LinkLost, Traffic, Unanswered, VerifiedTokens
 from moa_core.decoding.verify import Choices, Sampling, sample, target_probs, uniform
-from moa_core.drafters.base import Drafter, ServerHalf, Stepwise
+from moa_core.drafters.base import Drafter, ServerOutputs, Stepwise
 from moa_core.model.target import Target
 
 __all__ = ["Away", "FarTarget", "OfflineRun"]
@@ -28,7 +28,7 @@ class FarTarget(Protocol):
 
     traffic      of the last request
     verify       as in `Verifier`, for a tree whose root is at a position
-    server_half  of the newest tokens: those of the prompt, or those kept last
+    server_outputs  of the newest tokens: those of the prompt, or those kept last
     back         whether a lost link is back; waits for up to `seconds`
     """
 
@@ -37,7 +37,7 @@ class FarTarget(Protocol):
     def prefill(self, ids: Sequence[int], capacity: int, sampling: Sampling) -> Choices: ...
     def verify(self, tree: DraftTree, position: int) -> Choices: ...
     def keep(self, path: Sequence[int]) -> None: ...
-    def server_half(self) -> ServerHalf: ...
+    def server_outputs(self) -> ServerOutputs: ...
     def back(self, seconds: float) -> bool: ...
 
 
@@ -114,8 +114,8 @@ class OfflineRun(Drafter):
     def open(self, target: Target, capacity: int) -> None:
         self._drafter.open(target, capacity)
 
-    def observe(self, ids: Sequence[int], half: ServerHalf) -> None:
-        self._drafter.observe(ids, half)
+    def observe(self, ids: Sequence[int], outputs: ServerOutputs) -> None:
+        self._drafter.observe(ids, outputs)
 
     def propose(self, token: int, settings: TreeSettings) -> DraftTree:
         self.offline = bool(self._unverified)
@@ -153,9 +153,9 @@ class OfflineRun(Drafter):
         bonus = self._choices[nodes[-1]]
         self._unverified = self._alone.after((*self._ids[1:], bonus))
 
-    def learned(self) -> Asked[Learned]:
-        half, way = yield from self._ask(self._far.server_half)
-        return Learned(self._ids, half, way.received)
+    def learned(self) -> Asked[VerifiedTokens]:
+        outputs, way = yield from self._ask(self._far.server_outputs)
+        return VerifiedTokens(self._ids, outputs, way.received)
 
     # ---- a link that may be lost ----
 
@@ -184,7 +184,7 @@ class OfflineRun(Drafter):
                 clock.lap("network")
                 yield LinkBack(monotonic() - began, len(alone.tokens) if alone else 0)
                 # The whole wait was charged to the network above.
-                return found, replace(self._far.traffic, seconds=0.0)
+                return found, self._far.traffic._replace(seconds=0.0)
             waited += clock.lap("network")
             if self._should_stop():
                 raise Unanswered("stopped")

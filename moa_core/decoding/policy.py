@@ -2,21 +2,18 @@
 
 Dinkelbach's rule for ratios maximises tokens per second: with R tokens per second so far, a step
 that takes t seconds pays if it should gain more than R * t tokens. `Experience` sizes trees by this
-rule; `Chooser` picks between drafters by the same ratio. The text does not depend on either.
+rule. The text does not depend on it.
 """
 
 from __future__ import annotations
 
 import math
-from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from statistics import median_low
 from time import perf_counter
 from typing import Any
 
 from moa_core.decoding.trace import Drafted, Verified
-from moa_core.decoding.tree import DraftTree, Node, TreeSettings, best_nodes, tree_of
+from moa_core.decoding.tree import DraftTree, Node, TreeSettings, best_nodes, build_tree
 
 FIXED_CYCLES = 3  # cycles with the tree that was asked for, before anything is known
 FADING = 0.98  # decay of times and rates per cycle: about 50 cycles are remembered
@@ -26,11 +23,6 @@ BINS, PER_NAT = 18, 3.0  # scores from 0 down to -5.67, three bins for each fact
 PRIOR_NODES = 3.0  # weight of a bin's first guess, in nodes
 GOES_ON = 0.7  # first guess: how often an accepted node has an accepted child
 AHEAD = 1.25  # factor on a level's gain: a good level also makes the levels below it pay
-
-BLOCK = 2  # cycles that a candidate drafts in a row, because the first has to catch up on text
-RECENT = 5  # cycles of a candidate whose times count
-PRIOR_CYCLES = 5.0  # weight of the candidates' common gain in each one's gain, in cycles
-CURIOSITY = 0.15  # the larger, the sooner an idle candidate is tried again
 
 
 class Line:
@@ -223,7 +215,7 @@ class Sizer:
         scores = sorted((node.score for node in tried), reverse=True)[: limit.budget]
         count = self.known.to_keep(scores) if self.known.ready else self.start.budget
         self._nodes = best_nodes(tried, min(count, limit.budget))
-        return tree_of(root, self._nodes)
+        return build_tree(root, self._nodes)
 
     def trim(self, tree: DraftTree, limit: TreeSettings) -> DraftTree:
         """The nodes worth verifying of a tree that cost nothing to draft."""
@@ -254,74 +246,3 @@ def cycle_seconds(drafted: Drafted, verified: Verified) -> float:
     """Time of a whole cycle, transfer to and from the target included."""
     at_work = drafted.seconds + verified.seconds + verified.other_seconds
     return at_work + verified.network_seconds
-
-
-@dataclass
-class Candidate:
-    """Measurements of one N. All sums are decayed; `tries` are its cycles, plus one."""
-
-    tokens: float = 0.0
-    cycles: float = 0.0
-    tries: float = 1.0
-    seconds: deque[float] = field(default_factory=lambda: deque(maxlen=RECENT))
-
-
-class Chooser:
-    """Picks the candidate for each cycle by a discounted upper-confidence rule (arXiv 0805.3415).
-
-    A candidate is worth E[tokens gained] / E[seconds of a cycle], with a bonus for candidates that
-    had few of the remembered cycles. A few cycles suffice for times but not for gains, so a
-    candidate's gain is mixed with the gain of all. Its time is a median, to ignore hiccups of the
-    machine. The two smallest N are tried first. Their times predict those of the others, so an
-    unpromising N need not be tried for a long while.
-    """
-
-    def __init__(self, names: Sequence[int]) -> None:
-        self.known = {name: Candidate() for name in names}
-        self.now = names[0]
-        self._row = 0  # cycles that this one has drafted in a row
-
-    def pick(self) -> int:
-        """The candidate for the next cycle. The first two are tried at once, in their order."""
-        if 0 < self._row < BLOCK:
-            return self.now
-        untried = [name for name in sorted(self.known)[:2] if not self.known[name].seconds]
-        best = untried[0] if untried else max(self.known, key=self._hoped)
-        self._row = 0 if best != self.now else self._row
-        self.now = best
-        return best
-
-    def learn(self, gained: int, seconds: float) -> None:
-        """Learn the tokens that the last pick gained, bonus included, and its cycle's seconds."""
-        for known in self.known.values():
-            known.tokens *= FADING
-            known.cycles *= FADING
-            known.tries *= FADING
-        known = self.known[self.now]
-        known.tokens += gained
-        known.cycles += 1
-        known.tries += 1
-        known.seconds.append(seconds)
-        self._row += 1
-
-    def rate(self, name: int) -> float:
-        """Tokens per second expected of a candidate, once two have drafted."""
-        known = self.known[name]
-        common = sum(one.tokens for one in self.known.values())
-        common /= sum(one.cycles for one in self.known.values())
-        gain = (known.tokens + PRIOR_CYCLES * common) / (known.cycles + PRIOR_CYCLES)
-        return gain / max(self._seconds(name), 1e-9)
-
-    def _seconds(self, name: int) -> float:
-        """Seconds of a cycle. If unmeasured, by a line through the two nearest measured N: each
-        layer takes about the same time."""
-        known = self.known[name].seconds
-        if known:
-            return median_low(known)
-        measured = (other for other, one in self.known.items() if one.seconds)
-        near, far = sorted(measured, key=lambda other: abs(other - name))[:2]
-        layer = (self._seconds(far) - self._seconds(near)) / (far - near)
-        return self._seconds(near) + max(layer, 0) * (name - near)
-
-    def _hoped(self, name: int) -> float:
-        return self.rate(name) * (1 + CURIOSITY / float(self.known[name].tries ** 0.5))

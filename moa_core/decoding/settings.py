@@ -1,4 +1,4 @@
-"""Settings of a run, its text, and checks of its prompt."""
+"""Settings of a run, and its text."""
 
 from __future__ import annotations
 
@@ -83,6 +83,12 @@ class Text:
         self.room -= len(added)
         return added
 
+    def capacity(self, shape: TreeSettings) -> int:
+        """Slots of a cache: verified tokens, the last cycle's overshoot, and one tree, as verified
+        (budget) or as grown."""
+        tree = max(shape.budget, shape.breadth * shape.depth)
+        return len(self.ids) + self.room + shape.depth + 2 + tree
+
     def ending(self, should_stop: Callable[[], bool]) -> str | None:
         """Why to stop now, or None to go on."""
         if self.ids[-1] in self.eos_ids:
@@ -104,7 +110,7 @@ def about(target: Target, drafter: Drafter, settings: Settings) -> dict[str, Any
         "drafter": drafter.name,
         "settings": {
             **asdict(settings),
-            "tree": tree_of(settings, target, drafter).as_dict(),
+            "tree": requested_tree(settings, target, drafter).as_dict(),
             "eos_ids": settings.ends(target),
         },
         "machine": {
@@ -118,23 +124,7 @@ def about(target: Target, drafter: Drafter, settings: Settings) -> dict[str, Any
     }
 
 
-def check_prompt(prompt_ids: Sequence[int], target: Target) -> None:
-    """UserError if a prompt is empty, has ids the target does not know, or leaves no room."""
-    if not prompt_ids:
-        raise UserError("The prompt is empty: give the model something to go on from.")
-    size = target.embed.weight.shape[0]
-    if min(prompt_ids) < 0 or max(prompt_ids) >= size:
-        raise UserError(
-            f"The prompt has token ids outside the target's vocabulary (0 to {size - 1})."
-        )
-    if len(prompt_ids) >= target.context:
-        raise UserError(
-            f"The prompt has {len(prompt_ids):,} tokens; this target reads at most "
-            f"{target.context - 1:,} and needs room to answer. Shorten it."
-        )
-
-
-def tree_of(settings: Settings, target: Target, drafter: Drafter) -> TreeSettings:
+def requested_tree(settings: Settings, target: Target, drafter: Drafter) -> TreeSettings:
     """The tree settings of a run. On a GPU, automatic sizing would wait for the device at each
     level, so the drafter's own tree is used instead."""
     asked = settings.tree

@@ -69,7 +69,7 @@ class Drafted:
     seconds: Real
     tli: Whole | None = None  # N of the MoA drafter that proposed it; auto N may change it
     offline: bool = False  # not a proposal, but text written while the link was lost
-    received: Whole = 0  # bytes of the prompt's server half, which come before the first draft
+    received: Whole = 0  # bytes of the prompt's server outputs, which come before the first draft
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,6 @@ class Verified:
     network_seconds: Real = 0.0  # transfer to the target and back
     sent: Whole = 0  # bytes
     received: Whole = 0
-    kept: bool = False  # only in older traces: the path was written offline and stays
 
     @property
     def gained(self) -> int:

@@ -195,7 +195,7 @@ class Fixed:
         pass
 
     def keep(self, root: int, tried: Sequence[Node], limit: TreeSettings) -> DraftTree:
-        return tree_of(root, best_nodes(tried, limit.budget))
+        return build_tree(root, best_nodes(tried, limit.budget))
 
 
 def grow(
@@ -243,7 +243,7 @@ def best_nodes(tried: Sequence[Node], count: int) -> list[Node]:
     return [tried[place] for place in sorted(best)]
 
 
-def tree_of(root: int, nodes: Sequence[Node]) -> DraftTree:
+def build_tree(root: int, nodes: Sequence[Node]) -> DraftTree:
     """A tree of nodes, parents before their children. Sets the place of each node."""
     for place, node in enumerate(nodes, 1):
         node.place = place

@@ -1,10 +1,9 @@
-"""How the decode loop reaches the target: in this process, across a link, or by ONNX graphs."""
+"""How the decode loop reaches the target: in this process, or across a link."""
 
 from __future__ import annotations
 
 from collections.abc import Generator, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from moa_core.decoding.trace import Drafted, Event
 from moa_core.decoding.tree import DraftTree
@@ -36,8 +35,7 @@ class Unanswered(Exception):
         self.reason = reason
 
 
-@dataclass(frozen=True)
-class Traffic:
+class Traffic(NamedTuple):
     """The transfer cost of an answer: seconds in transit, and bytes each way."""
 
     seconds: float = 0.0
@@ -45,20 +43,18 @@ class Traffic:
     received: int = 0
 
 
-@dataclass(frozen=True)
-class Answer:
+class Answer(NamedTuple):
     """The target's answer to a tree."""
 
     choices: Choices
     traffic: Traffic = Traffic()
 
 
-@dataclass(frozen=True)
-class Learned:
-    """Newly verified tokens and their server half. received: its bytes."""
+class VerifiedTokens(NamedTuple):
+    """Newly verified tokens and their server outputs. received: its bytes."""
 
     ids: tuple[int, ...]
-    half: dict[str, Tensor]
+    outputs: dict[str, Tensor]
     received: int = 0
 
 
@@ -74,7 +70,7 @@ class Verifier(Protocol):
     def prefill(self, ids: Sequence[int], capacity: int, sampling: Sampling) -> Asked[Answer]: ...
     def verify(self, drafted: Drafted) -> Asked[Answer]: ...
     def keep(self, path: Sequence[int]) -> None: ...
-    def learned(self) -> Asked[Learned]: ...
+    def learned(self) -> Asked[VerifiedTokens]: ...
 
 
 class LocalVerifier:
@@ -93,12 +89,13 @@ class LocalVerifier:
 
     def verify(self, drafted: Drafted) -> Asked[Answer]:
         yield from ()
-        logits = self._target.verify(drafted.tree)
-        return Answer(choose(logits, drafted.tree, drafted.position, self._sampling))
+        with self._target.torch_threads():
+            logits = self._target.verify(drafted.tree)
+            return Answer(choose(logits, drafted.tree, drafted.position, self._sampling))
 
     def keep(self, path: Sequence[int]) -> None:
         self._newest = self._target.keep(path)
 
-    def learned(self) -> Asked[Learned]:
+    def learned(self) -> Asked[VerifiedTokens]:
         yield from ()
-        return Learned(self._newest.ids, self._drafter.server_half(self._newest))
+        return VerifiedTokens(self._newest.ids, self._drafter.server_outputs(self._newest))

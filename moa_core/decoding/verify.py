@@ -6,7 +6,7 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 from numbers import Real
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 import torch
 from torch import Tensor
@@ -50,8 +50,7 @@ class Sampling:
         return self.temperature < COLDEST
 
 
-@dataclass(frozen=True)
-class Choices:
+class Choices(NamedTuple):
     """The target's own next token after each node, with its probabilities.
 
     tokens  token id chosen after each node

@@ -6,10 +6,10 @@ import copy
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Hashable, Sequence
 from functools import cached_property
-from typing import Self
+from typing import Any, ClassVar, Self
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from moa_core.decoding.policy import Sizer
 from moa_core.decoding.trace import Drafted, Verified
@@ -17,29 +17,31 @@ from moa_core.decoding.tree import DraftTree, Frontier, TreeSettings, grow
 from moa_core.model.cache import KVCache
 from moa_core.model.target import Matrix, Observation, Target
 
-ServerHalf = dict[str, Tensor]
-HalfShapes = dict[str, tuple[int, ...]]
+ServerOutputs = dict[str, Tensor]
+OutputShapes = dict[str, tuple[int, ...]]
 
 
 class Drafter(ABC):
     """Proposes draft trees from what it observes of the target.
 
-    It has two halves. The server half is a pure function of the target's outputs and may run beside
-    it; the client half is everything else. Weights are shared between forks; caches belong to one
-    decoding run.
+    It has two parts. `server_outputs` is a pure function of the target's outputs and may run where
+    the target is; everything else is the client's. Weights are shared between forks; caches belong
+    to one decoding run.
     """
 
+    method: ClassVar[str] = "given"  # its name in configs; a run's drafter may have another
+    label: ClassVar[str] = "Drafter"  # for people
     name: str = "drafter"
     tree: TreeSettings = TreeSettings()  # from its config, else the default
     note: str = ""  # a sentence for users if it may draft worse than it could for this target
     tli: int | None = None  # N of the newest proposal; None without TLI
     offline = False  # whether the newest proposal was written while the link was lost
-    net: nn.Module  # the trained part, if it has weights
+    net: Any  # the trained part, if it has weights
     precision: str | None = "float32"  # of drafts, or int8; None: no network
     static = False  # a tree of fixed shape, as in the first EAGLE
     vocabulary: Tensor | None = None  # [D] ascending ids of the tokens it can draft; None: all V
     head: Matrix  # of a run: logits [.., D] of its vocabulary
-    beside = False  # whether it needs the target in the same process
+    needs_local_target = False  # whether it needs the target in the same process
 
     @cached_property
     def sizer(self) -> Sizer:
@@ -60,26 +62,26 @@ class Drafter(ABC):
     def open(self, target: Target, capacity: int) -> None:
         """Begin a run. capacity: slots for every token that it may verify and one grown tree."""
 
-    def serve(self, target: Target, capacity: int) -> None:  # noqa: B027  most need nothing
-        """Begin a run of the server half alone, beside a target; `open` does this as well."""
+    def open_server(self, target: Target, capacity: int) -> None:  # noqa: B027  most need nothing
+        """Begin a run of the server's part alone, beside a target; `open` does this as well."""
 
-    def server_half(self, observation: Observation) -> ServerHalf:
+    def server_outputs(self, observation: Observation) -> ServerOutputs:
         """The tensors that the client needs for these newly verified tokens."""
         return {}
 
-    def half_shapes(self, target: Target, count: int) -> HalfShapes:
-        """Shapes of `server_half`'s result for `count` tokens. A client accepts no others."""
+    def output_shapes(self, target: Target, count: int) -> OutputShapes:
+        """Shapes of `server_outputs` for `count` tokens. A client accepts no others."""
         return {}
 
     @abstractmethod
-    def observe(self, ids: Sequence[int], half: ServerHalf) -> None:
-        """Observe newly verified tokens, in order, with their server half."""
+    def observe(self, ids: Sequence[int], outputs: ServerOutputs) -> None:
+        """Observe newly verified tokens, in order, with their server outputs."""
 
     @abstractmethod
     def propose(self, token: int, settings: TreeSettings) -> DraftTree:
         """Draft below `token`, the newest token, which the target has chosen but not yet read."""
 
-    def place(self, *facts: Hashable) -> None:
+    def measure_for(self, *facts: Hashable) -> None:
         """Select measured costs and gains, such as those of a link or a number of threads."""
         self.sizer.at(facts)
 
@@ -177,13 +179,14 @@ class Reader(Stepwise):
 class Vanilla(Drafter):
     """Plain decoding in the same loop: proposes nothing."""
 
-    name = "vanilla"
+    method = name = "vanilla"
+    label = "Plain"
     precision = None
 
     def open(self, target: Target, capacity: int) -> None:
         pass
 
-    def observe(self, ids: Sequence[int], half: ServerHalf) -> None:
+    def observe(self, ids: Sequence[int], outputs: ServerOutputs) -> None:
         pass
 
     def propose(self, token: int, settings: TreeSettings) -> DraftTree:

@@ -3,24 +3,32 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import cast
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Self, cast
 
 import torch
 from torch import Tensor, nn
 
 from moa_core.decoding.tree import Frontier
-from moa_core.drafters.base import HalfShapes, ServerHalf, Stepwise
+from moa_core.drafters.base import OutputShapes, ServerOutputs, Stepwise
+from moa_core.drafters.trained import Files, Trained, layer_keys, plain_rope, target_heads
 from moa_core.model.cache import KVCache
 from moa_core.model.layers import Attention, DecoderLayer, Rope, Rotation, rows_mask
 from moa_core.model.target import Observation, Target
+from moa_core.untrusted import Eps, Whole
+
+SAFEAI = {"architectures": ["LlamaForCausalLM"], "model_type": "llama", "num_hidden_layers": 1}
 
 
 @dataclass(frozen=True)
 class EagleConfig:
-    """Sizes of an EAGLE head; heads and head size are free, as in its published configs."""
+    """Sizes of an EAGLE head; heads and head size are free, as in its published configs.
 
+    width  E
+    """
+
+    width: int
     heads: int
     kv_heads: int
     head_dim: int
@@ -34,9 +42,9 @@ class EagleConfig:
 class EagleNet(nn.Module):
     """fc joins a token's embedding and the previous feature; then one layer without input norm."""
 
-    def __init__(self, config: EagleConfig, width: int) -> None:
+    def __init__(self, config: EagleConfig) -> None:
         super().__init__()
-        self.config = config
+        self.config, width = config, config.width
         self.fc = nn.Linear(2 * width, width, bias=config.fc_bias)
         layer = DecoderLayer(
             width,
@@ -71,7 +79,7 @@ class EagleNet(nn.Module):
         return hidden
 
 
-class FeatureDrafter(Stepwise):
+class FeatureDrafter(Trained, Stepwise):
     """Drafts from the target's feature of each token, and below the root from its own features.
 
     Row i of its cache belongs to feature i and token i + 1, and has position i: the shifted
@@ -94,7 +102,7 @@ class FeatureDrafter(Stepwise):
         return self.target.embed(tokens)
 
     def open(self, target: Target, capacity: int) -> None:
-        self.serve(target, capacity)
+        self.open_server(target, capacity)
         self.rope.reserve(capacity)
         self.target, self.head = target, self.head_for(target)
         groups, size = self.attention.kv_heads, self.attention.head_dim
@@ -102,12 +110,12 @@ class FeatureDrafter(Stepwise):
         self.ids: list[int] = []  # verified tokens
         self.features: list[Tensor] = []  # of verified tokens not yet read, [n, E] each
 
-    def half_shapes(self, target: Target, count: int) -> HalfShapes:
+    def output_shapes(self, target: Target, count: int) -> OutputShapes:
         return {"features": (count, target.config.hidden_size)}
 
-    def observe(self, ids: Sequence[int], half: ServerHalf) -> None:
+    def observe(self, ids: Sequence[int], outputs: ServerOutputs) -> None:
         self.ids.extend(ids)
-        self.features.append(half["features"])
+        self.features.append(outputs["features"])
 
     def root(self, token: int) -> Tensor:
         if self.features:  # read each with the token after it; the last of these is the root
@@ -153,24 +161,61 @@ class EagleDrafter(FeatureDrafter):
     static  a tree of fixed shape, as in the first EAGLE (arXiv 2401.15077)
     """
 
+    method, label = "eagle2", "EAGLE-2"
     net: EagleNet
+    net_class = EagleNet
 
-    def __init__(
-        self, net: EagleNet, target: Target, name: str = "eagle2", static: bool = False
-    ) -> None:
-        self.net = net
-        self.name = name
+    def __init__(self, net: EagleNet, target: Target, name: str = "", static: bool = False) -> None:
+        super().__init__(net, target, name)
         self.static = static
-        parameters = {
-            "rope_type": "default",
-            "rope_theta": target.config.rope_parameters["rope_theta"],
-        }
-        self.rope = Rope(net.config.head_dim, parameters, target.context)
+        self.rope = Rope(net.config.head_dim, plain_rope(target), target.context)
 
     @property
     def attention(self) -> Attention:
         return cast(DecoderLayer, self.net.layers[0]).self_attn
 
-    def server_half(self, observation: Observation) -> ServerHalf:
+    def server_outputs(self, observation: Observation) -> ServerOutputs:
         """E numbers per token."""
         return {"features": observation.hidden}
+
+    # ---- its files, as SafeAILab publishes them ----
+
+    @classmethod
+    def recognises(cls, config: Mapping[str, Any], tensors: Collection[str]) -> bool:
+        names = {"fc.weight", "layers.0.self_attn.q_proj.weight"}
+        return config.get("num_hidden_layers") == 1 or names <= set(tensors)
+
+    @classmethod
+    def sizes(cls, files: Files, target: Target) -> EagleConfig:
+        config, layer = target.config, "layers.0.self_attn"
+        heads = files.value("num_attention_heads", Whole, config.num_attention_heads)
+        return EagleConfig(
+            config.hidden_size,
+            **asdict(files.layer("layers.0", heads)),
+            eps=files.value("rms_norm_eps", Eps, config.rms_norm_eps),
+            fc_bias="fc.bias" in files.tensors or files.config.get("bias") is True,
+            qkv_bias=files.biased(layer, "qkv"),
+            o_bias=files.biased(layer, "o"),
+        )
+
+    def config_keys(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        sizes = self.net.config
+        return {**SAFEAI, **layer_keys(sizes), "bias": sizes.fc_bias}, {}
+
+    @classmethod
+    def fresh_sizes(cls, target: Target, inner: int = 0) -> EagleConfig:
+        return EagleConfig(*target_heads(target), inner, target.config.rms_norm_eps)
+
+    @classmethod
+    def fresh(cls, target: Target, budget: int, name: str) -> Self:
+        found = super().fresh(target, budget, name)
+        # Features are many times larger than embeddings, and EAGLE has no norm before `fc`. With
+        # equal initial weights, the head would hardly see its token, and learn slowly.
+        features, embeddings = _rms(target.decoder.norm.weight), _rms(target.embed.weight)
+        with torch.no_grad():
+            found.net.fc.weight[:, : target.config.hidden_size] *= features / embeddings
+        return found
+
+
+def _rms(values: Tensor) -> Tensor:
+    return values.float().pow(2).mean().sqrt()

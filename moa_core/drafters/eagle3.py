@@ -6,19 +6,25 @@ which ones exist.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, cast
+from collections.abc import Collection, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, Self, cast
 
 import torch
 from torch import Tensor, nn
 
-from moa_core.drafters.base import HalfShapes, ServerHalf
-from moa_core.drafters.eagle import FeatureDrafter
+from moa_core.drafters.base import OutputShapes, ServerOutputs
+from moa_core.drafters.eagle import SAFEAI, FeatureDrafter
+from moa_core.drafters.trained import Files, check_same, layer_keys, plain_rope, target_heads
 from moa_core.errors import UserError
 from moa_core.model.cache import KVCache
 from moa_core.model.layers import Attention, DecoderLayer, RMSNorm, Rope, Rotation
 from moa_core.model.target import Matrix, Observation, Target
+from moa_core.untrusted import Count, Eps, Whole, section, value
+
+MIDLAYER = "midlayer"  # the layer of a head
+OF_MIDLAYER = ("model.layers.0.", "layers.0.")  # its names in other files
+USUAL_THETA = 10_000.0  # SafeAILab's default for a config without rope_theta
 
 
 @dataclass(frozen=True)
@@ -145,24 +151,24 @@ class Eagle3Drafter(FeatureDrafter):
     rope  a config's `rope_parameters`; None: the target's theta
     """
 
+    method, label = "eagle3", "EAGLE-3"
     net: Eagle3Net
+    net_class = Eagle3Net
 
     def __init__(
         self,
         net: Eagle3Net,
         target: Target,
-        name: str = "eagle3",
+        name: str = "",
         rope: Mapping[str, Any] | None = None,
     ) -> None:
+        super().__init__(net, target, name)
         if any(not 0 <= layer < len(target.layers) for layer in net.config.layers):
             raise UserError(
-                f"{name} reads the target's layers {', '.join(map(str, net.config.layers))}, and "
-                f"this target has {len(target.layers)}."
+                f"{self.name} reads the target's layers {', '.join(map(str, net.config.layers))}, "
+                f"and this target has {len(target.layers)}."
             )
-        self.net = net
-        self.name = name
-        plain = {"rope_type": "default", "rope_theta": target.config.rope_parameters["rope_theta"]}
-        self.rope = Rope(net.config.head_dim, rope or plain, target.context)
+        self.rope = Rope(net.config.head_dim, rope or plain_rope(target), target.context)
 
     @property
     def attention(self) -> Attention:
@@ -172,15 +178,15 @@ class Eagle3Drafter(FeatureDrafter):
         own = self.net.config.words
         return cast(Matrix, self.net.lm_head) if own else super().head_for(target)
 
-    def serve(self, target: Target, capacity: int) -> None:
+    def open_server(self, target: Target, capacity: int) -> None:
         target.taps = self.net.config.layers
 
-    def server_half(self, observation: Observation) -> ServerHalf:
+    def server_outputs(self, observation: Observation) -> ServerOutputs:
         """E numbers per token."""
         tapped = observation.hidden[:, : self.net.fc.in_features]
         return {"features": self.net.fuse(tapped)}
 
-    def half_shapes(self, target: Target, count: int) -> HalfShapes:
+    def output_shapes(self, target: Target, count: int) -> OutputShapes:
         return {"features": (count, self.net.config.width)}
 
     def embed(self, tokens: Tensor) -> Tensor:
@@ -190,6 +196,126 @@ class Eagle3Drafter(FeatureDrafter):
 
     def logits(self, hidden: Tensor) -> Tensor:
         return self.head(self.net.words(hidden))
+
+    # ---- its files. SafeAILab's form and that of speculators and NVIDIA differ in the names of the
+    # layer's tensors and in the places of sizes. Tensors or flags say which norms exist. ----
+
+    @classmethod
+    def recognises(cls, config: Mapping[str, Any], tensors: Collection[str]) -> bool:
+        named = config.get("speculators_model_type") == "eagle3" or "draft_vocab_size" in config
+        normed = any(name.endswith(".hidden_norm.weight") for name in tensors)
+        return named or (normed and "fc.weight" in tensors)
+
+    @classmethod
+    def in_one_form(cls, files: Files) -> Files:
+        """In SafeAILab's form, without unused tensors."""
+        nested = section(files.config, "transformer_layer_config", files.name)
+        renamed = {}
+        for name, tensor in files.tensors.items():
+            for prefix in OF_MIDLAYER:
+                if name.startswith(prefix):
+                    name = f"{MIDLAYER}.{name.removeprefix(prefix)}"
+            renamed[name.removeprefix("model.")] = tensor
+        renamed.pop("t2d", None)  # d2t says the same
+        if not files.value("embed_requires_grad", bool, False):
+            renamed.pop("embed_tokens.weight", None)  # a copy of the target's
+        words = renamed.get("lm_head.weight")
+        if words is not None and "d2t" not in renamed:  # the target's own words
+            renamed["d2t"] = torch.zeros(len(words), dtype=torch.long)
+        return Files(files.name, {**files.config, **nested}, renamed)
+
+    @classmethod
+    def sizes(cls, files: Files, target: Target) -> Eagle3Config:
+        """UserError for an unsupported form."""
+        name, tensors, config = files.name, files.tensors, target.config
+        if "mask_hidden" in tensors:
+            raise UserError(f"{name} drafts several tokens at once (P-EAGLE): not supported.")
+        if any(part in key for key in tensors for part in ("layers.1.", "midlayers.")):
+            raise UserError(f"{name} has more than one layer; EAGLE-3 heads have one.")
+        width, joined = tensors["fc.weight"].shape
+        layer = files.layer(MIDLAYER, files.value("num_attention_heads", Whole))
+        features = files.value("target_hidden_size", Whole, config.hidden_size)
+        if joined % features:
+            raise ValueError(f"fc.weight reads {joined} numbers, not a multiple of {features}")
+        words, embeddings = tensors.get("lm_head.weight"), tensors.get("embed_tokens.weight")
+        if embeddings is not None:
+            check_same(name, "embeddings", len(embeddings), config.vocab_size)
+        if words is not None:
+            files.check_shape("d2t", (len(words),))
+        layers = _layers(files, config.num_hidden_layers)
+        if len(layers) != joined // features:
+            raise UserError(
+                f"{name} reads {joined // features} of the target's layers, and its config names "
+                f"{len(layers)}: {', '.join(map(str, layers))}."
+            )
+        return Eagle3Config(
+            width=width,
+            **asdict(layer),
+            eps=files.value("rms_norm_eps", Eps, config.rms_norm_eps),
+            layers=layers,
+            features=features,
+            words=None if words is None else len(words),
+            fc_bias="fc.bias" in tensors,
+            qkv_bias=files.biased(f"{MIDLAYER}.self_attn", "q"),
+            head_norms=f"{MIDLAYER}.self_attn.q_norm.weight" in tensors,
+            norm_before="input_norm.weight" in tensors,
+            norm_each="fc_norm.0.weight" in tensors,
+            # By default, speculators' heads have it and SafeAILab's do not.
+            norm_residual=files.value(
+                "norm_before_residual", bool, "speculators_model_type" in files.config
+            ),
+            norm_output=files.value("norm_output", bool, False),
+            embeddings=None if embeddings is None else len(embeddings),
+        )
+
+    @classmethod
+    def from_files(cls, files: Files, target: Target, tli: int | None) -> Self:
+        theta = files.value("rope_theta", float, USUAL_THETA)
+        plain = {"rope_type": "default", "rope_theta": theta}
+        rope = section(files.config, "rope_parameters", files.name) or plain
+        return cls(cls.filled(files, target), target, files.name, rope)
+
+    def config_keys(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        """SafeAILab's keys, with speculators' for the rest."""
+        sizes = self.net.config
+        flags = {"norm_before_residual": sizes.norm_residual, "norm_output": sizes.norm_output}
+        keys = {
+            **SAFEAI,
+            **layer_keys(sizes),
+            "architectures": ["LlamaForCausalLMEagle3"],
+            "head_dim": sizes.head_dim,
+            "rope_parameters": dict(self.rope.parameters),
+            **{key: True for key, on in flags.items() if on},
+        }
+        return keys, {"layers": list(sizes.layers)}
+
+    @classmethod
+    def fresh_sizes(cls, target: Target, inner: int = 0) -> Eagle3Config:
+        """With the target's vocabulary and head, as MoA and EAGLE-2 have.
+
+        Late layers, each with a norm, help it more than those of the authors; in targets with few
+        layers, theirs.
+        """
+        heads, eps, count = target_heads(target), target.config.rms_norm_eps, len(target.layers)
+        late = count // 2, round(0.7 * count), count - 3
+        layers = late if late[0] < late[1] < late[2] else default_layers(count)
+        return Eagle3Config(*heads, inner, eps, layers, heads[0], norm_each=True)
+
+
+def _layers(files: Files, count: int) -> tuple[int, ...]:
+    """The layers whose inputs a head reads.
+
+    Other forms name the layers whose outputs those are, which is one less. Their first is 1, which
+    tells the forms apart.
+    """
+    if own := value(files.ours, "layers", list[Count], files.name, None):
+        return tuple(own)
+    key = "eagle_aux_hidden_state_layer_ids"
+    nested = section(files.config, "eagle_config", files.name)
+    named = files.value(key, list[Count], None) or value(nested, key, list[Count], files.name, None)
+    if not named:
+        return default_layers(count)
+    return tuple(layer + 1 for layer in named) if named[0] == 1 else tuple(named)
 
 
 def default_layers(count: int) -> tuple[int, int, int]:

@@ -4,21 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import cast
+from typing import Any, Self, cast
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from moa_core.decoding.tree import DraftTree, TreeSettings
-from moa_core.drafters.base import Drafter, HalfShapes, ServerHalf
+from moa_core.drafters.base import OutputShapes, ServerOutputs
+from moa_core.drafters.trained import Files, Trained
 from moa_core.model.target import Observation, Target
+from moa_core.untrusted import Whole
+
+AHEAD = 5  # heads of a fresh Medusa
 
 
 @dataclass(frozen=True)
 class MedusaConfig:
-    """heads: positions ahead. blocks: residual blocks in each head."""
+    """width: E. heads: positions ahead. blocks: residual blocks in each head."""
 
+    width: int
     heads: int
     blocks: int
 
@@ -30,9 +35,9 @@ class MedusaNet(nn.Module):
     drafter.
     """
 
-    def __init__(self, config: MedusaConfig, width: int) -> None:
+    def __init__(self, config: MedusaConfig) -> None:
         super().__init__()
-        self.config = config
+        self.config, width = config, config.width
         self.heads = nn.ModuleList(
             nn.ModuleList(nn.Linear(width, width) for _ in range(config.blocks))
             for _ in range(config.heads)
@@ -49,29 +54,26 @@ class MedusaNet(nn.Module):
         return torch.stack(ahead, -2)
 
 
-class MedusaDrafter(Drafter):
+class MedusaDrafter(Trained):
     """Drafts each level from its own head, independently of the levels above it."""
 
-    name = "medusa"
+    method, label = "medusa", "Medusa"
     net: MedusaNet
-
-    def __init__(self, net: MedusaNet, target: Target, name: str = "medusa") -> None:
-        self.net = net
-        self.name = name
+    net_class = MedusaNet
 
     def open(self, target: Target, capacity: int) -> None:
         self.target, self.head = target, self.head_for(target)
         self._feature: Tensor | None = None  # [1, E] of the last verified token
 
-    def server_half(self, observation: Observation) -> ServerHalf:
+    def server_outputs(self, observation: Observation) -> ServerOutputs:
         """E numbers, of the last token only."""
         return {"feature": observation.hidden[-1:]}
 
-    def half_shapes(self, target: Target, count: int) -> HalfShapes:
+    def output_shapes(self, target: Target, count: int) -> OutputShapes:
         return {"feature": (1, target.config.hidden_size)}
 
-    def observe(self, ids: Sequence[int], half: ServerHalf) -> None:
-        self._feature = half["feature"][-1:]  # over a link there may be several parts
+    def observe(self, ids: Sequence[int], outputs: ServerOutputs) -> None:
+        self._feature = outputs["feature"][-1:]  # over a link there may be several parts
 
     def propose(self, token: int, settings: TreeSettings) -> DraftTree:
         levels = min(settings.depth, self.net.config.heads)
@@ -87,3 +89,23 @@ class MedusaDrafter(Drafter):
     def _ahead(self, feature: Tensor) -> Tensor:
         """[1, E] -> logits [K, D] of each position ahead."""
         return self.head(self.net(feature)[0])
+
+    @classmethod
+    def sizes(cls, files: Files, target: Target) -> MedusaConfig:
+        heads, blocks = (files.value(key, Whole) for key in ("heads", "blocks"))
+        files.check_count(2 * heads * blocks)
+        return MedusaConfig(target.config.hidden_size, heads, blocks)
+
+    def config_keys(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        return {"heads": self.net.config.heads, "blocks": self.net.config.blocks}, {}
+
+    @classmethod
+    def fresh_sizes(cls, target: Target, inner: int = 0) -> MedusaConfig:
+        return MedusaConfig(target.config.hidden_size, AHEAD, inner)
+
+    @classmethod
+    def fresh(cls, target: Target, budget: int, name: str) -> Self:
+        found = super().fresh(target, budget, name)
+        for weight in found.net.parameters():
+            nn.init.zeros_(weight)  # as in the paper: a head starts as a copy of the target's
+        return found

@@ -7,29 +7,22 @@ Layer Inference (TLI) the target's last N layers follow.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any, Self
 
 import torch
 from torch import Tensor, nn
 
-from moa_core.drafters.base import HalfShapes, Reader, ServerHalf
+from moa_core.drafters.base import OutputShapes, Reader, ServerOutputs
+from moa_core.drafters.trained import Files, Sizes, Trained, initialised, plain_rope
 from moa_core.errors import UserError
 from moa_core.model.cache import KVCache, token_vectors
 from moa_core.model.layers import DecoderLayer, Rope, rows_mask
 from moa_core.model.target import Observation, Target
+from moa_core.untrusted import Count, Eps, Whole, value
 
 LSA_CHUNK = 512  # verified tokens per LSA call: each token needs W * L numbers
-
-
-@dataclass(frozen=True)
-class Sizes:
-    """What may differ between SA, CA and LSA."""
-
-    heads: int
-    kv_heads: int
-    head_dim: int
-    inner: int  # width of the feed-forward block
 
 
 @dataclass(frozen=True)
@@ -114,10 +107,12 @@ def _layer(width: int, sizes: Sizes, config: MoAConfig, **biases: bool) -> Decod
     )
 
 
-class MoADrafter(Reader):
+class MoADrafter(Trained, Reader):
     """Drafts with a MoA net, reusing the target's last `tli` layers."""
 
+    method, label = "moa", "MoA"
     net: MoANet
+    net_class = MoANet
     tli: int
 
     def __init__(self, net: MoANet, target: Target, tli: int = 0, name: str = "") -> None:
@@ -125,14 +120,11 @@ class MoADrafter(Reader):
             raise UserError(
                 f"TLI N must be from 0 to {len(target.layers)}, this target's number of layers."
             )
-        self.net = net
+        super().__init__(net, target, name or f"moa-n{tli}")
         self.tli = tli
-        self.name = name or f"moa-n{tli}"
-        parameters = target.config.rope_parameters
-        plain = {"rope_type": "default", "rope_theta": parameters["rope_theta"]}
-        sizes = net.config
+        sizes, plain = net.config, plain_rope(target)
         # Scaled RoPE, if the target has it, is used only in SA, as in the authors' code.
-        self.sa_rope = Rope(sizes.sa.head_dim, parameters, target.context)
+        self.sa_rope = Rope(sizes.sa.head_dim, target.config.rope_parameters, target.context)
         self.ca_rope = Rope(sizes.ca.head_dim, plain, target.context)
         lsa = sizes.lsa
         self.layer_rope = Rope(lsa.head_dim, plain, len(target.layers)) if lsa else None
@@ -141,7 +133,7 @@ class MoADrafter(Reader):
         def cache(sizes: Sizes) -> KVCache:
             return KVCache(target.device, sizes.kv_heads, sizes.head_dim, capacity, target.dtype)
 
-        self.serve(target, capacity)
+        self.open_server(target, capacity)
         self.sa_rope.reserve(capacity)
         self.target, self.head = target, self.head_for(target)
         self.ids: list[int] = []  # verified tokens
@@ -150,19 +142,19 @@ class MoADrafter(Reader):
         self.memory = cache(sizes.ca)  # CA's, verified only
         self.tail = target.tail_cache(self.tli, capacity) if self.tli else None
 
-    def serve(self, target: Target, capacity: int) -> None:
+    def open_server(self, target: Target, capacity: int) -> None:
         self.ca_rope.reserve(capacity)
 
-    def server_half(self, observation: Observation) -> ServerHalf:
+    def server_outputs(self, observation: Observation) -> ServerOutputs:
         """CA's K and V [1, 2, G_ca, n, d]; for N > 0 the true K and V of the last N layers."""
-        half = {"memory": self._memory(observation)}
+        outputs = {"memory": self._memory(observation)}
         if self.tli:
-            half["tail"] = observation.keys_values(last=self.tli)
-        return half
+            outputs["tail"] = observation.keys_values(last=self.tli)
+        return outputs
 
-    def half_shapes(self, target: Target, count: int) -> HalfShapes:
+    def output_shapes(self, target: Target, count: int) -> OutputShapes:
         sizes = self.net.config.ca
-        shapes: HalfShapes = {"memory": (1, 2, sizes.kv_heads, count, sizes.head_dim)}
+        shapes: OutputShapes = {"memory": (1, 2, sizes.kv_heads, count, sizes.head_dim)}
         if self.tli:
             shapes["tail"] = (self.tli, 2, target.kv_heads, count, target.head_dim)
         return shapes
@@ -177,11 +169,11 @@ class MoADrafter(Reader):
         rotation = self.ca_rope.span(start, start + count, memory)
         return torch.stack(self.net.cross_attention.memorise(memory[None], rotation), 1)
 
-    def observe(self, ids: Sequence[int], half: ServerHalf) -> None:
+    def observe(self, ids: Sequence[int], outputs: ServerOutputs) -> None:
         self.ids.extend(ids)
-        self.memory.append(half["memory"])
+        self.memory.append(outputs["memory"])
         if self.tail is not None:
-            self.tail.append(half["tail"])
+            self.tail.append(outputs["tail"])
 
     def query(self, token: int) -> Tensor:
         """[1, 1, E] SA's output at the newest token, the root: CA's query."""
@@ -224,3 +216,93 @@ class MoADrafter(Reader):
         hidden = self.target.read_layers(hidden, places, mask, tail, self.tli)
         tail.advance(count)
         return hidden
+
+    # ---- its files, in the authors' keys and ours ----
+
+    @classmethod
+    def recognises(cls, config: Mapping[str, Any], tensors: Collection[str]) -> bool:
+        named = config.get("model_type") == "moa_spec"
+        named = named or "MOASpec" in str(config.get("architectures"))
+        return named or "cross_attention.self_attn.q_proj.weight" in tensors
+
+    @classmethod
+    def sizes(cls, files: Files, target: Target) -> MoAConfig:
+        """They follow the target's hidden size and K and V."""
+        config, ours = target.config, files.ours
+        width, kv_width = config.hidden_size, target.kv_width
+        files.check_shape("Ekv2E.weight", (width, kv_width))  # the clearest sign of another target
+        sa, ca, lsa = "self_attention", "cross_attention", "layer_self_attention"
+        heads = files.value("num_attention_heads", Whole, config.num_attention_heads)
+        lsa_heads = value(ours, "lsa_heads", Whole, files.name, heads)
+        # SA follows the target's layers: Llama's option has biases on all four projections.
+        biased = bool(getattr(config, "attention_bias", False))
+        return MoAConfig(
+            width=width,
+            kv_width=kv_width,
+            sa=files.layer(sa, heads),
+            ca=files.layer(ca, heads),
+            lsa=None if files.config.get("disable_LSA") else files.layer(lsa, lsa_heads),
+            eps=files.value("rms_norm_eps", Eps, config.rms_norm_eps),
+            qkv_bias=biased or files.biased(f"{sa}.self_attn", "qkv"),
+            o_bias=biased or files.biased(f"{sa}.self_attn", "o"),
+            mlp_bias=files.biased(f"{sa}.mlp", ("gate", "up", "down")),
+            pool=ours.get("lsa_pool", "mean"),  # our own option; the authors' files use the mean
+        )
+
+    @classmethod
+    def from_files(cls, files: Files, target: Target, tli: int | None) -> Self:
+        name, stored = files.name, value(files.ours, "tli", Count, files.name, None)
+        if tli is not None and stored is not None and tli != stored:
+            raise UserError(
+                f"{name} was trained for TLI N={stored} and cannot draft with N={tli}: each N "
+                "needs its own drafter."
+            )
+        return cls(cls.filled(files, target), target, tli if tli is not None else stored or 0, name)
+
+    def config_keys(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        sizes = self.net.config
+        keys: dict[str, Any] = {
+            "architectures": ["MOASpecModel"],
+            "model_type": "moa_spec",
+            "kv_hidden_size": sizes.kv_width,
+            "num_attention_heads": sizes.ca.heads,
+            "head_dim": sizes.ca.head_dim,
+            "disable_LSA": sizes.lsa is None,
+        }
+        for prefix, layer in (
+            ("self_attention", sizes.sa),
+            ("cross_attention", sizes.ca),
+            ("layer_self_attention", sizes.lsa),
+        ):
+            if layer is not None:
+                keys[f"{prefix}_num_key_value_heads"] = layer.kv_heads
+                keys[f"{prefix}_intermediate_size"] = layer.inner
+        lsa_heads = sizes.lsa and sizes.lsa.heads
+        return keys, {"tli": self.tli, "lsa_heads": lsa_heads, "lsa_pool": sizes.pool}
+
+    @classmethod
+    def fresh(cls, target: Target, budget: int, name: str) -> Self:
+        """All other methods get as many parameters, so it needs no budget."""
+        net, tli = initialised(MoANet(cls.fresh_sizes(target))), int(name.removeprefix("moa-n"))
+        return cls(net, target, tli, name)
+
+    @classmethod
+    def fresh_sizes(cls, target: Target, inner: int = 0) -> MoAConfig:
+        """Sizes of a fresh MoA drafter.
+
+        SA and CA have the target's heads and feed-forward width. The paper (section 4) gives them
+        an eighth of Llama-3-8B's kv heads; in a small target that is a single head, too narrow for
+        CA. LSA has a quarter, and a feed-forward block half as wide as itself (1.5 times in the
+        paper): it runs for every layer of every token, so a wider block would dominate training.
+        """
+        config = target.config
+        heads, width, kv_width = config.num_attention_heads, config.hidden_size, target.kv_width
+        one = Sizes(heads, target.kv_heads, target.head_dim, config.intermediate_size)
+        # The largest head count, at most the target's, that divides W into even sizes.
+        lsa_heads = next(h for h in range(heads, 0, -1) if kv_width % (2 * h) == 0)
+        groups = next(g for g in range(max(1, lsa_heads // 4), 0, -1) if lsa_heads % g == 0)
+        lsa = Sizes(lsa_heads, groups, kv_width // lsa_heads, kv_width // 2)
+        bias = bool(getattr(config, "attention_bias", False))
+        mlp_bias = bool(getattr(config, "mlp_bias", False))
+        eps = config.rms_norm_eps
+        return MoAConfig(width, kv_width, one, one, lsa, eps, bias, bias, mlp_bias, pool="last")

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from heapq import heappop, heappush
 
 from moa_core.decoding.tree import DraftTree, TreeSettings
-from moa_core.drafters.base import Drafter, ServerHalf
+from moa_core.drafters.base import Drafter, ServerOutputs
 from moa_core.model.target import Target
 
 
@@ -21,7 +21,8 @@ class NgramDrafter(Drafter):
     longest  suffix length in tokens to try first, then one fewer, down to a single token
     """
 
-    name = "ngram"
+    method = name = "ngram"
+    label = "N-gram lookup"
     precision = None
 
     def __init__(self, longest: int = 4) -> None:
@@ -30,7 +31,7 @@ class NgramDrafter(Drafter):
     def open(self, target: Target, capacity: int) -> None:
         self.ids: list[int] = []  # verified tokens
 
-    def observe(self, ids: Sequence[int], half: ServerHalf) -> None:
+    def observe(self, ids: Sequence[int], outputs: ServerOutputs) -> None:
         self.ids.extend(ids)
 
     def propose(self, token: int, settings: TreeSettings) -> DraftTree:

@@ -8,15 +8,24 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import cast
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
 
-from moa_core.drafters.base import HalfShapes, Reader, ServerHalf
+from moa_core.drafters.base import OutputShapes, Reader, ServerOutputs
+from moa_core.drafters.trained import (
+    Files,
+    Trained,
+    check_same,
+    layer_keys,
+    layer_values,
+    target_heads,
+)
 from moa_core.model.cache import KVCache
 from moa_core.model.layers import DecoderLayer, RMSNorm, Rope, Rotation, tree_mask
 from moa_core.model.target import Observation, Target
+from moa_core.untrusted import Eps, Whole
 
 
 @dataclass(frozen=True)
@@ -71,19 +80,19 @@ class TandemNet(nn.Module):
         return out
 
 
-class TandemDrafter(Reader):
+class TandemDrafter(Trained, Reader):
     """Drafts with a Tandem net, which reads the target's last hidden state of each token."""
 
-    name = "tandem"
+    method, label = "tandem", "Tandem"
     net: TandemNet
+    net_class = TandemNet
 
-    def __init__(self, net: TandemNet, target: Target, name: str = "tandem") -> None:
-        self.net = net
-        self.name = name
+    def __init__(self, net: TandemNet, target: Target, name: str = "") -> None:
+        super().__init__(net, target, name)
         self.rope = Rope(net.config.head_dim, target.config.rope_parameters, target.context)
 
     def open(self, target: Target, capacity: int) -> None:
-        self.serve(target, capacity)
+        self.open_server(target, capacity)
         self.target, self.head = target, self.head_for(target)
         self.ids = []
         sizes = self.net.config
@@ -91,23 +100,23 @@ class TandemDrafter(Reader):
             target.device, sizes.kv_heads, sizes.head_dim, capacity, target.dtype, sizes.count
         )
 
-    def serve(self, target: Target, capacity: int) -> None:
+    def open_server(self, target: Target, capacity: int) -> None:
         self.rope.reserve(capacity)
 
-    def server_half(self, observation: Observation) -> ServerHalf:
+    def server_outputs(self, observation: Observation) -> ServerOutputs:
         """K and V of every layer, [layers, 2, G, n, d]."""
         start, count = observation.start, len(observation.ids)
         rotation = self.rope.span(start, start + count, observation.hidden)
         return {"memory": self.net.memorise(observation.hidden[None], rotation)[:, :, 0]}
 
-    def half_shapes(self, target: Target, count: int) -> HalfShapes:
+    def output_shapes(self, target: Target, count: int) -> OutputShapes:
         sizes = self.net.config
         return {"memory": (sizes.count, 2, sizes.kv_heads, count, sizes.head_dim)}
 
-    def observe(self, ids: Sequence[int], half: ServerHalf) -> None:
+    def observe(self, ids: Sequence[int], outputs: ServerOutputs) -> None:
         self.text.truncate(len(self.ids))  # the last root was read with states of its own
         self.ids.extend(ids)
-        self.text.append(half["memory"])
+        self.text.append(outputs["memory"])
 
     def read(self, tokens: Tensor, start: int, seen: Tensor | None) -> Tensor:
         count, past = len(tokens), self.text.length
@@ -117,3 +126,22 @@ class TandemDrafter(Reader):
         hidden = self.net(hidden, rotation, mask, self.text)
         self.text.advance(count)
         return self.head(hidden)[0]
+
+    @classmethod
+    def sizes(cls, files: Files, target: Target) -> TandemConfig:
+        """Its heads are the target's."""
+        heads, groups, inner = layer_values(files)
+        check_same(files.name, "number of heads", heads, target.config.num_attention_heads)
+        eps = files.value("rms_norm_eps", Eps, target.config.rms_norm_eps)
+        count = files.value("num_hidden_layers", Whole)
+        files.check_count(count)
+        width, size = target.config.hidden_size, target.head_dim
+        return TandemConfig(width, heads, groups, size, inner, eps, count)
+
+    def config_keys(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        sizes = self.net.config
+        return {**layer_keys(sizes), "num_hidden_layers": sizes.count}, {}
+
+    @classmethod
+    def fresh_sizes(cls, target: Target, inner: int = 0) -> TandemConfig:
+        return TandemConfig(*target_heads(target), inner, target.config.rms_norm_eps)

@@ -11,13 +11,13 @@ import torch
 from torch import Tensor
 
 from moa_core.decoding.tree import DraftTree, TreeSettings
-from moa_core.drafters.base import Drafter, Reader, ServerHalf
+from moa_core.drafters.base import Drafter, Reader, ServerOutputs
 from moa_core.drafters.eagle import EagleDrafter, FeatureDrafter
 from moa_core.drafters.eagle3 import Eagle3Drafter
 from moa_core.drafters.independent import IndependentDrafter
 from moa_core.drafters.moa import LSA_CHUNK, MoADrafter
 from moa_core.engine.graph import ROWS, Graph
-from moa_core.engine.session import Caches, Run, Sessions, one_thread, rows
+from moa_core.engine.session import Caches, GraphRun, Sessions, one_thread, rows
 from moa_core.engine.target import Head, add_layers, cached, graph_weights, heads
 from moa_core.model.layers import Attention, DecoderLayer, Rope
 from moa_core.model.target import Observation, Target
@@ -65,12 +65,12 @@ class Onnx(Drafter):
     def open(self, target: Target, capacity: int) -> None:
         super().open(target, capacity)  # type: ignore[safe-super]  # the torch drafter's
         session = self.session()
-        self._run = None if session is None else Run(session, self._caches(), self._table)
+        self._run = None if session is None else GraphRun(session, self._caches(), self._table)
         self._logits = None if session is None else Head(self.head, self.precision == "int8")
 
-    def observe(self, ids: Sequence[int], half: ServerHalf) -> None:
+    def observe(self, ids: Sequence[int], outputs: ServerOutputs) -> None:
         with one_thread():
-            super().observe(ids, half)  # type: ignore[safe-super]
+            super().observe(ids, outputs)  # type: ignore[safe-super]
 
     def propose(self, token: int, settings: TreeSettings) -> DraftTree:
         with one_thread():
@@ -98,7 +98,13 @@ class Onnx(Drafter):
         return rope
 
     def _ask(
-        self, run: Run, tokens: Tensor, start: int, past: int, seen: Tensor | None, **more: Tensor
+        self,
+        run: GraphRun,
+        tokens: Tensor,
+        start: int,
+        past: int,
+        seen: Tensor | None,
+        **more: Tensor,
     ) -> list[Tensor]:
         """Logits [rows, D] after tokens, as in `Reader.read`; `more` are inputs and outputs."""
         count = len(tokens)
@@ -129,10 +135,10 @@ class OnnxMoA(OnnxReader, MoADrafter):
         super().__init__(drafter, target, int8)
         self._lsa = Sessions()
 
-    def serve(self, target: Target, capacity: int) -> None:
-        super().serve(target, capacity)
+    def open_server(self, target: Target, capacity: int) -> None:
+        super().open_server(target, capacity)
         session = self._lsa.get(list(self.net.parameters()), self._lsa_graph)
-        self._memorise = None if session is None else Run(session, {})
+        self._memorise = None if session is None else GraphRun(session, {})
 
     def read(self, tokens: Tensor, start: int, seen: Tensor | None) -> Tensor:
         logits = super().read(tokens, start, seen)
@@ -257,9 +263,9 @@ class OnnxEagle3(OnnxFeatures, Eagle3Drafter):
         sizes = self.net.config
         return None if sizes.words or sizes.embeddings else super().session()
 
-    def server_half(self, observation: Observation) -> ServerHalf:
+    def server_outputs(self, observation: Observation) -> ServerOutputs:
         with one_thread():  # torch fuses the features
-            return super().server_half(observation)
+            return super().server_outputs(observation)
 
     def _layer(self, graph: Graph, x: str, features: str, rope: Rope) -> str:
         sizes, layer = self.net.config, self.net.midlayer

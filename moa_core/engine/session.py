@@ -69,7 +69,7 @@ def has_room(weights: Sequence[Tensor]) -> bool:
     return bool(needed <= free)
 
 
-class Run:
+class GraphRun:
     """A session with the caches of one run. A cache that the graph extends is both input and
     output, so nothing is copied.
 

@@ -13,12 +13,9 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from moa_core.decoding.trace import Drafted
-from moa_core.decoding.verifier import Answer, Asked, LocalVerifier, Verifier
-from moa_core.drafters.base import Drafter
 from moa_core.engine.graph import ROWS, Folded, Graph, Rows
 from moa_core.engine.int8 import TOP, largest, slower, whole_head
-from moa_core.engine.session import Caches, Run, Sessions, one_thread, rows
+from moa_core.engine.session import Caches, GraphRun, Sessions, one_thread, rows
 from moa_core.errors import UserError
 from moa_core.model.cache import KVCache
 from moa_core.model.layers import DecoderLayer, Rope
@@ -28,24 +25,20 @@ log = logging.getLogger(__name__)
 CHUNK = 128  # prompt tokens read at once: each has attention scores for all tokens before it
 
 
-class OnnxVerifier(LocalVerifier):
-    def verify(self, drafted: Drafted) -> Asked[Answer]:
-        with one_thread():
-            return (yield from super().verify(drafted))
-
-
 class OnnxTarget(Target):
     """A target that reads and verifies with a graph; torch does the rest.
 
     int8  matrices in 8 bits. What it tells others is float32, in the model's own basis.
     """
 
+    torch_threads = staticmethod(one_thread)
+
     def __init__(self, target: Target, int8: bool = False) -> None:
         self.__dict__.update(target.__dict__)
         self._int8 = int8
         self._sessions = Sessions()
         self._tapped: set[int] = set()  # layers that any drafter has tapped so far
-        self._run: Run | None = None
+        self._run: GraphRun | None = None
         self._head: Head | None = None
         self._bound: KVCache | None = None  # the cache that the run uses
 
@@ -65,9 +58,6 @@ class OnnxTarget(Target):
             return None
         self._tapped.update(self.taps)
         return self._sessions.get(weights, self._graph, len(self._tapped))
-
-    def verifier(self, drafter: Drafter) -> Verifier:
-        return OnnxVerifier(self, drafter)
 
     def keep(self, path: Sequence[int]) -> Observation:
         with one_thread():
@@ -92,7 +82,7 @@ class OnnxTarget(Target):
         if cache is not self._bound and cache is not None:
             session, self._bound = self.session(), cache
             caches = cached(cache, "text", len(self.layers))
-            self._run = None if session is None else Run(session, caches, self.embed.weight)
+            self._run = None if session is None else GraphRun(session, caches, self.embed.weight)
             self._head = None if session is None else Head(self.head, self._int8)
         if self._run is None or self._head is None or cache is None:
             return super()._forward(ids, positions, seen)
@@ -151,7 +141,7 @@ class Head:
     """A head in one run."""
 
     def __init__(self, head: Matrix, int8: bool = False) -> None:
-        self._run, self._words = Run(heads(head, int8).session(), {}), head.out_features
+        self._run, self._words = GraphRun(heads(head, int8).session(), {}), head.out_features
 
     def __call__(self, states: Tensor) -> Tensor:
         """[n, E] -> logits [n, D]"""

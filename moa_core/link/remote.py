@@ -12,7 +12,7 @@ import torch
 from moa_core.decoding.tree import DraftTree
 from moa_core.decoding.verifier import LinkLost, Traffic
 from moa_core.decoding.verify import Choices, Sampling
-from moa_core.drafters.base import Drafter, ServerHalf
+from moa_core.drafters.base import Drafter, ServerOutputs
 from moa_core.errors import UserError
 from moa_core.link import wire
 from moa_core.link.client_weights import target_mark
@@ -30,7 +30,7 @@ class Remote:
     """A target across a link: see `decoding.offline.FarTarget`. For one run at a time.
 
     target   the client's part of the target, for types and devices
-    drafter  its server half runs on the server; both ends must have the same weights
+    drafter  its server's part runs there; both ends must have the same weights
     streams  the server decodes plainly and pushes one message per token, as APIs do
     silence  least seconds without a sign of life after which the link counts as lost
     link     an emulated link
@@ -40,13 +40,13 @@ class Remote:
         self, address: Address, target: Target, drafter: Drafter, streams: bool = False,
         silence: float = SILENCE, link: Link | None = None,
     ) -> None:  # fmt: skip
-        if drafter.beside:
+        if drafter.needs_local_target:
             raise UserError(f"{drafter.name} cannot draft over a link: name another drafter.")
         self._kind = address.kind
         self._least, self._link = silence, link
         self.traffic = Traffic()
         self.address, self.streams = address, streams
-        needs = type(drafter).server_half is not Drafter.server_half
+        needs = type(drafter).server_outputs is not Drafter.server_outputs
         self._name = drafter.name if needs else "none"
         self._mark = drafter_mark(drafter) if needs else ""
         self._target, self._drafter = target, drafter
@@ -100,7 +100,7 @@ class Remote:
         self._read += (self._tree.tokens[node] for node in (0, *path))
         self._kept = 1 + len(path)
 
-    def server_half(self) -> ServerHalf:
+    def server_outputs(self) -> ServerOutputs:
         if not self._kept:
             return self._shares()
         self.traffic = Traffic()  # its bytes came with the answer
@@ -145,7 +145,7 @@ class Remote:
             raise UserError("The server pushed a token for another place in the text.")
         return wire.choices(pushed, 1, self._vocabulary)
 
-    def _shares(self) -> ServerHalf:
+    def _shares(self) -> ServerOutputs:
         """The prompt's half, joined from its shares. After a loss, requests the rest."""
         have = sum(share.count for share in self._halves)
         if self._found is not None:  # the link was lost in between and is back
@@ -163,8 +163,8 @@ class Remote:
         self._halves = []
         return {name: torch.cat([part[name] for part in parts], -2) for name in parts[0]}
 
-    def _unpack(self, half: dict[str, Numbers], count: int) -> ServerHalf:
-        check_half(half, self._drafter.half_shapes(self._target, count), self._kind)
+    def _unpack(self, half: dict[str, Numbers], count: int) -> ServerOutputs:
+        check_half(half, self._drafter.output_shapes(self._target, count), self._kind)
         return unpack(half, self._target.dtype, self._target.device)
 
     def _send(self, message: wire.Up) -> None:

@@ -49,7 +49,7 @@ class Gone(Exception):
     """The client has left."""
 
 
-class Visitor(ServerConnection):
+class ClientConnection(ServerConnection):
     """A client's connection, with limits on the server's memory for it.
 
     MAX_QUEUE + 1 messages of MOST_HELLO bytes, or of MOST_UP bytes once it is let in; and
@@ -58,7 +58,7 @@ class Visitor(ServerConnection):
     hall  all connections not yet let in: at most WAITING, beyond which the oldest is closed
     """
 
-    def __init__(self, hall: dict[Visitor, None], *given: Any, **options: Any) -> None:
+    def __init__(self, hall: dict[ClientConnection, None], *given: Any, **options: Any) -> None:
         super().__init__(*given, **options)
         self._hall = hall
 
@@ -95,7 +95,7 @@ class Server:
     Requests are served in order. Each client has at most one in the queue, so it waits for at most
     one step of every other client. Clients that have left are skipped.
 
-    drafters  loads a drafter by name for its server half; UserError for a name that it does not
+    drafters  loads a drafter by name for its server outputs; UserError for a name that it does not
               serve. Clients choose the name, so it must not open folders or download.
     token     the clients' secret; "": all clients are let in
     sessions  connections by session name: at most `limits.sessions`; a session ends with its
@@ -106,8 +106,8 @@ class Server:
         self, target: Target, drafters: Callable[[str], Drafter], token: str = "",
         limits: Limits | None = None,
     ) -> None:  # fmt: skip
-        self.hall: dict[Visitor, None] = {}
-        self.sessions: dict[str, Visitor] = {}
+        self.hall: dict[ClientConnection, None] = {}
+        self.sessions: dict[str, ClientConnection] = {}
         self._limits = limits or Limits()
         self._target, self._token, self._mark = target, token, target_mark(target)
         self._load = drafters
@@ -125,7 +125,7 @@ class Server:
                 compression=None, process_request=self._http, server_header=None,
                 open_timeout=HELLO_WITHIN, close_timeout=CLOSE_WITHIN, ping_interval=PING,
                 ping_timeout=PING, origins=[None], logger=quiet,
-                create_connection=cast(Any, partial(Visitor, self.hall)),
+                create_connection=cast(Any, partial(ClientConnection, self.hall)),
             ) as server:  # fmt: skip
                 ready(next(iter(server.sockets)).getsockname()[1])
                 try:
@@ -147,7 +147,7 @@ class Server:
         for visitor in (*self.hall, *self.sessions.values()):
             visitor.transport.abort()
 
-    async def attend(self, visitor: Visitor) -> None:
+    async def attend(self, visitor: ClientConnection) -> None:
         name, refused, beat = token_urlsafe(18), None, None
         try:
             hello = await self._hello(visitor)
@@ -175,7 +175,7 @@ class Server:
             if refused is not None:
                 await self._send(visitor, refused)
 
-    async def _hello(self, visitor: Visitor) -> wire.Hello:
+    async def _hello(self, visitor: ClientConnection) -> wire.Hello:
         hello = await self._read(visitor, HELLO_WITHIN, Denied("Nobody said hello."))
         if not isinstance(hello, wire.Hello):
             raise Denied("The first message must be a hello.")
@@ -187,7 +187,7 @@ class Server:
         visitor.let_in()
         return hello
 
-    async def _session(self, visitor: Visitor, hello: wire.Hello, name: str) -> Session:
+    async def _session(self, visitor: ClientConnection, hello: wire.Hello, name: str) -> Session:
         """A new session, in place of the client's lost one. Denied if the server is full."""
         drafter, mark = await self._drafter(visitor, hello.drafter)
         if hello.fingerprint != mark:
@@ -202,7 +202,7 @@ class Server:
         self.sessions[name] = visitor
         return Session(self._target, drafter, hello.kind, self._limits)
 
-    async def _drafter(self, visitor: Visitor, name: str) -> tuple[Drafter, str]:
+    async def _drafter(self, visitor: ClientConnection, name: str) -> tuple[Drafter, str]:
         """A drafter and its mark, loaded at first use, which may take seconds."""
 
         def load() -> None:
@@ -217,21 +217,21 @@ class Server:
                 raise Denied(f"The server has no drafter {name!r}: {error}") from None
         return self._drafters[name]
 
-    async def _beat(self, visitor: Visitor) -> None:
+    async def _beat(self, visitor: ClientConnection) -> None:
         """Send signs of life, so that a client can tell a slow link from a lost one."""
         with suppress(ConnectionClosed, Gone):
             while True:
                 await asyncio.sleep(BEAT)
                 await self._send(visitor, wire.Alive())
 
-    async def _read(self, visitor: Visitor, within: float, silence: Denied) -> wire.Up:
+    async def _read(self, visitor: ClientConnection, within: float, silence: Denied) -> wire.Up:
         try:
             async with asyncio.timeout(within):
                 return wire.read_up(await visitor.recv())
         except TimeoutError:
             raise silence from None
 
-    async def _answer(self, visitor: Visitor, session: Session, request: wire.Up) -> None:
+    async def _answer(self, visitor: ClientConnection, session: Session, request: wire.Up) -> None:
         """Make and send one message after the other; other clients get turns in between.
 
         The next message is made after the last one is sent, so a client that does not read delays
@@ -258,7 +258,7 @@ class Server:
                 message = msgspec.structs.replace(message, seconds=perf_counter() - began)
             await self._send(visitor, message)
 
-    async def _give(self, visitor: Visitor, last: int) -> None:
+    async def _give(self, visitor: ClientConnection, last: int) -> None:
         """Send the weights that a client needs, without using the worker or this thread."""
         async with self._packing:
             piece, rest = await asyncio.to_thread(self._packed, last)
@@ -273,7 +273,7 @@ class Server:
         rest = pieces(packed(self._target, last, Path(self._files.name)))
         return next(rest), rest
 
-    async def _work(self, visitor: Visitor, job: Callable[[], T]) -> T:
+    async def _work(self, visitor: ClientConnection, job: Callable[[], T]) -> T:
         """Run on the worker thread. Gone if the client has left by then."""
 
         def unless_gone() -> T:
@@ -283,7 +283,7 @@ class Server:
 
         return await asyncio.get_running_loop().run_in_executor(self._worker, unless_gone)
 
-    async def _send(self, visitor: Visitor, message: wire.Down) -> None:
+    async def _send(self, visitor: ClientConnection, message: wire.Down) -> None:
         """Send a message. Gone if the client does not read it: pings fail while this waits."""
         for frame in wire.frames(message):
             try:

@@ -42,7 +42,7 @@ class Limits(NamedTuple):
 
 
 class Session:
-    """The target's cache for one connection, and the server half of its drafter.
+    """The target's cache for one connection, and the server outputs of its drafter.
 
     One thread does all its work, a step at a time.
 
@@ -95,14 +95,14 @@ class Session:
         self._check_ids(request.ids)
         self._check_room(count, request.capacity)
         self._capacity, self._sampling = request.capacity, _sampling(request.sampling)
-        self._drafter.serve(self._target, request.capacity)
+        self._drafter.open_server(self._target, request.capacity)
         logits, prompt = self._target.prefill(request.ids, request.capacity)
         chosen = choose(logits[None], DraftTree.only_root(0), count - 1, self._sampling)
         self.known = count
         yield wire.First(request.number, chosen.tokens[0], chosen.probs[0])
         for start in range(request.have, count, wire.SHARE):
             part = prompt.part(start, min(start + wire.SHARE, count))
-            half = pack(self._drafter.server_half(part), self.kind)
+            half = pack(self._drafter.server_outputs(part), self.kind)
             yield wire.Share(request.number, start, len(part.ids), half)
 
     @torch.inference_mode()
@@ -112,7 +112,7 @@ class Session:
         self._target.rewind(request.position)
         chosen = choose(self._target.verify(tree), tree, request.position, self._sampling)
         observation = self._target.keep(walk(tree, chosen.tokens)[0])
-        half = pack(self._drafter.server_half(observation), self.kind)
+        half = pack(self._drafter.server_outputs(observation), self.kind)
         self.known = request.position + len(observation.ids)
         return wire.Answer(
             request.number, list(chosen.tokens), list(chosen.probs), list(chosen.drafts), half

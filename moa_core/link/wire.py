@@ -15,7 +15,7 @@ import torch
 from msgspec import Meta, Struct
 
 from moa_core.decoding.verify import Choices
-from moa_core.drafters.base import ServerHalf
+from moa_core.drafters.base import ServerOutputs
 from moa_core.errors import UserError
 
 VERSION = 2
@@ -71,7 +71,7 @@ class Sampled(Message, frozen=True):
 class Hello(Message, frozen=True, tag="hello"):
     """A client's first message.
 
-    drafter      the drafter whose server half it needs; "none": only tokens
+    drafter      the drafter whose server outputs it needs; "none": only tokens
     fingerprint  of that drafter's weights, which must be the same at both ends
     session      the client's lost session, which ends; "": none
     """
@@ -163,7 +163,7 @@ class First(Message, frozen=True, tag="first"):
 
 
 class Share(Message, frozen=True, tag="share"):
-    """The server half of some of the prompt's tokens, from `start` on."""
+    """The server outputs of some of the prompt's tokens, from `start` on."""
 
     number: Number
     start: Number
@@ -290,8 +290,8 @@ def choices(answer: First | Answer | Pushed, nodes: int, vocabulary: int) -> Cho
     return found
 
 
-def pack(half: ServerHalf, kind: Kind) -> dict[str, Numbers]:
-    """A server half in the format of messages."""
+def pack(half: ServerOutputs, kind: Kind) -> dict[str, Numbers]:
+    """Server outputs in the format of messages."""
     packed = {}
     for name, tensor in half.items():
         flat = tensor.detach().cpu().to(TYPES[kind]).contiguous().flatten()
@@ -299,8 +299,8 @@ def pack(half: ServerHalf, kind: Kind) -> dict[str, Numbers]:
     return packed
 
 
-def unpack(half: dict[str, Numbers], dtype: torch.dtype, device: torch.device) -> ServerHalf:
-    """A server half in the format of drafters."""
+def unpack(half: dict[str, Numbers], dtype: torch.dtype, device: torch.device) -> ServerOutputs:
+    """Server outputs in the format of drafters."""
     unpacked = {}
     for name, numbers in half.items():
         flat = torch.empty(0)
@@ -313,7 +313,7 @@ def unpack(half: dict[str, Numbers], dtype: torch.dtype, device: torch.device) -
 def check_half(
     half: Mapping[str, Numbers], shapes: Mapping[str, tuple[int, ...]], kind: Kind
 ) -> None:
-    """UserError unless a server half has exactly the drafter's tensors for these tokens."""
+    """UserError unless server outputs have exactly the drafter's tensors for these tokens."""
     for name, shape in shapes.items():
         sent = half.get(name)
         if sent is None or sent.kind != kind or tuple(sent.shape) != shape:

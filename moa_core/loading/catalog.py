@@ -10,29 +10,29 @@ from typing import Any, NamedTuple
 
 from moa_core.assets import ASSETS
 from moa_core.decoding.tree import TreeSettings
-from moa_core.drafters.known import WITHOUT_WEIGHTS
+from moa_core.drafters.names import AUTO, NGRAM, family, matched, method_name, no_such, tli_of
+from moa_core.drafters.registry import found_in, without_weights
 from moa_core.errors import UserError
 from moa_core.loading import gguf, smollm2
 from moa_core.loading.hub import Report, fetch_config, fetch_weights, silent
-from moa_core.loading.names import AUTO, NGRAM, family, matched, method_name, no_such, tli_of
 from moa_core.loading.presets import Preset, pinned, untrained
-from moa_core.loading.untrusted import Count, read_config, section, value
+from moa_core.untrusted import Count, read_config, section, value
 
 DEFAULT_DRAFTER = "moa-n0"  # drafts without the target's own layers
-METHODS = ("moa", "eagle2", "eagle3", "medusa", "tandem", "independent")
 HUB_ID = re.compile(r"[^/@\s]*[^/@\s.][^/@\s]*/[^/@\s]*[^/@\s.][^/@\s]*(@[^@\s]+)?")
 DERIVED = {"eagle": "eagle2"}  # methods that need no files of their own
 
 
 class DrafterInfo(NamedTuple):
     name: str
-    method: str  # moa, eagle2, eagle3, medusa, tandem or independent
+    method: str  # of the registry, or "given"
     tli: int
     tree: TreeSettings
 
 
 class Installed(NamedTuple):
-    """A target that needs no download, and its drafters by method name (moa-n1, eagle2).
+    """A target with its drafters by method (moa-n1, eagle2): the default ones, a preset's, or named
+    ones. `load_method` loads them.
 
     bundled  whether they are the program's bundled models
     """
@@ -40,6 +40,13 @@ class Installed(NamedTuple):
     target: str
     drafters: dict[str, DrafterInfo]
     bundled: bool = False
+
+    @property
+    def methods(self) -> list[str]:
+        """What it can draft with, the methods without files of their own included."""
+        derived = [one for one, source in DERIVED.items() if source in self.drafters]
+        auto = [AUTO] if sum(family(one) == "moa" for one in self.drafters) > 1 else []
+        return [*dict.fromkeys([*self.drafters, *derived, *auto, *without_weights()])]
 
 
 def models_folder() -> Path:
@@ -82,7 +89,7 @@ def bundled_moa_for(tli: int | None) -> str:
 def bundle() -> Installed:
     """The default target and its drafters."""
     found = {method_name(info.method, info.tli): info for info in bundled_drafters()}
-    return Installed(default_target(), _with_derived(found), bundled=True)
+    return Installed(default_target(), found, bundled=True)
 
 
 def folder_of(spec: str) -> Path | None:
@@ -133,11 +140,9 @@ def on_hub(place: Path | str) -> bool:
 
 
 def known_drafters() -> list[str]:
-    infos = bundled_drafters()
-    found = [info.name for info in infos]
-    derived = [one for one, source in DERIVED.items() if source in found]
-    auto = [AUTO] if any(info.method == "moa" for info in infos) else []
-    return [*dict.fromkeys([*found, *derived, *auto, *WITHOUT_WEIGHTS])]
+    """The names of the default target's drafters."""
+    found = bundle()
+    return [found.drafters[one].name if one in found.drafters else one for one in found.methods]
 
 
 def drafter_name(spec: str) -> str:
@@ -154,7 +159,7 @@ def drafter_name(spec: str) -> str:
 def with_files(spec: str) -> str:
     """The name of the drafter whose files a drafter uses. UserError for one without files."""
     name = drafter_name(spec)
-    if name in (*WITHOUT_WEIGHTS, AUTO):
+    if name in (*without_weights(), AUTO):
         raise UserError(f"{name} has no files of its own: name a drafter that has.")
     return name if folder_of(name) else DERIVED.get(name, name)
 
@@ -190,28 +195,17 @@ def _info(config: dict[str, Any], spec: str, tree: TreeSettings | None = None) -
     """A drafter's info from its config. tree: for configs without one."""
     ours = section(config, "drafter", spec)
     own = section(ours, "tree", spec)
-    method = str(ours.get("method"))
-    if method not in METHODS:  # the page shows it, and a config may contain anything
-        method = _foreign_method(config)
+    kind = found_in(ours, config)
     shape = tree if tree and not own else tree_settings(own, spec)
     tli = value(ours, "tli", Count, spec, 0)  # the authors' files do not name N: theirs is 0
-    return DrafterInfo(spec, method, tli, shape)
+    return DrafterInfo(spec, kind.method if kind else "given", tli, shape)
 
 
-def _foreign_method(config: Mapping[str, Any]) -> str:
-    named = config.get("model_type") == "moa_spec"
-    if named or "MOASpec" in str(config.get("architectures")):
-        return "moa"
-    if config.get("speculators_model_type") == "eagle3" or "draft_vocab_size" in config:
-        return "eagle3"
-    layers = config.get("num_hidden_layers")
-    return "given" if layers is None else "eagle2" if layers == 1 else "independent"
-
-
-def by_method(specs: Sequence[str], tree: TreeSettings | None = None) -> dict[str, DrafterInfo]:
-    """Named drafters by method; configs of Hub ids are downloaded. UserError for two of one method.
-    tree: for configs without one."""
+def named(target: str, specs: Sequence[str], preset: Preset | None = None) -> Installed:
+    """A target with a preset's drafters and named ones, which come first; configs of Hub ids are
+    downloaded. UserError for two of one method."""
     found: dict[str, DrafterInfo] = {}
+    tree = TreeSettings(*preset.tree) if preset else None  # for configs without one
     for spec in map(with_files, specs):
         info = _info(read_config(config_folder(spec)), spec, tree)
         method = method_name(info.method, info.tli)
@@ -220,17 +214,8 @@ def by_method(specs: Sequence[str], tree: TreeSettings | None = None) -> dict[st
                 f"{found[method].name} and {spec} are both {method} drafters: name one of them."
             )
         found[method] = info
-    return _with_derived(found)
-
-
-def _with_derived(found: dict[str, DrafterInfo]) -> dict[str, DrafterInfo]:
-    return found | {name: found[source] for name, source in DERIVED.items() if source in found}
-
-
-def preset_drafters(preset: Preset) -> dict[str, DrafterInfo]:
-    tree = TreeSettings(*preset.tree)
-    found = {
-        method: DrafterInfo(spec, family(method), tli_of(method), tree)
-        for method, spec in preset.by_method.items()
+    known = {
+        method: DrafterInfo(spec, family(method), tli_of(method), tree or TreeSettings())
+        for method, spec in (preset.by_method.items() if preset else ())
     }
-    return _with_derived(found)
+    return Installed(target, known | found)

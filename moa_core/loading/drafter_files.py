@@ -1,121 +1,77 @@
-"""A drafter's folder, with `config.json` and `model.safetensors`: reading and writing."""
+"""A drafter's folder, with `config.json` and `model.safetensors`: reading and writing.
+
+A drafter for another shape, RoPE or tokenizer is refused. Other weights are allowed, with a note.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import json
 import logging
-from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
 from safetensors.torch import save_file
-from torch import Tensor, nn
-from transformers import AutoModelForCausalLM, LlamaForCausalLM
+from torch import Tensor
+from transformers import AutoModelForCausalLM, PreTrainedTokenizerBase
 
-from moa_core.drafters.base import Drafter
-from moa_core.drafters.eagle import EagleDrafter, EagleNet
-from moa_core.drafters.eagle3 import Eagle3Drafter, Eagle3Net
-from moa_core.drafters.independent import IndependentDrafter, borrowing, own_parts
-from moa_core.drafters.medusa import MedusaDrafter, MedusaNet
-from moa_core.drafters.moa import MoADrafter, MoANet
-from moa_core.drafters.tandem import TandemDrafter, TandemNet
+from moa_core.drafters.independent import IndependentDrafter
+from moa_core.drafters.moa import MoADrafter
+from moa_core.drafters.registry import found_in
+from moa_core.drafters.trained import Files, Tensors, Trained, check_same
 from moa_core.errors import UserError, saying
-from moa_core.loading import fit, formats
 from moa_core.loading.catalog import tree_settings
-from moa_core.loading.formats import eagle3_sizes, in_one_form, is_eagle3, rope_of
-from moa_core.loading.untrusted import Count, careful, section, value
 from moa_core.model.target import Target, moved
+from moa_core.untrusted import careful, section
 
 log = logging.getLogger(__name__)
+SAMPLE = 64  # numbers per weight, which identify one training of a model
 SCALE = ".scale"  # ends the name of the scales of a matrix in eight bits
-OF_OUR_OWN = ("medusa", "tandem", "independent")  # methods whose files always have our keys
 
 
 def build_drafter(
-    config: dict[str, Any], tensors: fit.Tensors, target: Target, tli: int | None, name: str
-) -> Drafter:
+    config: dict[str, Any], tensors: Tensors, target: Target, tli: int | None, name: str
+) -> Trained:
     """A drafter for this target from its files. UserError, with the number, if they do not fit.
 
     If it was trained on other weights of the same shape, `note` and the log say so.
 
     tli  layers to reuse; None: the config's value, else 0
     """
-    tensors = unpacked(tensors, name)
-    if is_eagle3(tensors):
-        config, tensors = in_one_form(config, tensors)
-    fit.check_fit(config, target, name)
-    ours = section(config, "drafter", name)
-    drafter = build(_method(ours, tensors, name), config, tensors, target, tli, name)
-    words = formats.vocabulary_of(tensors, target.config.vocab_size, name)
+    files = Files(name, config, unpacked(tensors, name))
+    kind = found_in(files.ours, {}, files.tensors)
+    if kind is None:
+        raise UserError(f"{name} holds neither a MoA drafter nor any other drafter known here.")
+    files = kind.in_one_form(files)
+    check_fit(files, target)
+    if tli and kind is not MoADrafter:
+        raise UserError(f"{name} is not a MoA drafter, so TLI does not apply.")
+    drafter = kind.from_files(files, target, tli)
+    words = vocabulary_of(files, target.config.vocab_size)
     drafter.vocabulary = None if words is None else words.to(target.device)
-    drafter.tree = tree_settings(section(ours, "tree", name), name)
-    if note := fit.other_weights(config, target, name):
+    drafter.tree = tree_settings(section(files.ours, "tree", name), name)
+    if note := other_weights(files, target):
         log.warning(note)
         drafter.note = note
     return drafter
 
 
-def _method(ours: dict[str, Any], tensors: fit.Tensors, name: str) -> str:
-    if ours.get("method") in OF_OUR_OWN:
-        return str(ours["method"])
-    if "cross_attention.self_attn.q_proj.weight" in tensors:
-        return "moa"
-    if is_eagle3(tensors):
-        return "eagle3"
-    if {"fc.weight", "layers.0.self_attn.q_proj.weight"} <= tensors.keys():
-        return "eagle2"
-    raise UserError(f"{name} holds neither a MoA drafter nor any other drafter known here.")
+def vocabulary_of(files: Files, count: int) -> Tensor | None:
+    """The ids [D] of the tokens that a file's drafter drafts; None: all of the target's `count`.
 
-
-def build(
-    method: str, config: dict[str, Any], tensors: fit.Tensors, target: Target, tli: int | None,
-    name: str,
-) -> Drafter:  # fmt: skip
-    if tli and method != "moa":
-        raise UserError(f"{name} is not a MoA drafter, so TLI does not apply.")
-    if method == "independent":
-        return _independent(config, tensors, target, name)
-    width = target.config.hidden_size
-
-    def net(kind: Callable[..., nn.Module], sizes: Callable[..., Any], *more: int) -> Any:
-        of_file = partial(sizes, config, target.config, tensors, name)
-        made = filled(lambda: kind(of_file(), *more), tensors, name)
-        return made.to(target.device, target.dtype).eval().requires_grad_(False)
-
-    match method:
-        case "moa":
-            return MoADrafter(net(MoANet, formats.moa_sizes), target, _tli(config, tli, name), name)
-        case "eagle2":
-            return EagleDrafter(net(EagleNet, formats.eagle_sizes, width), target, name)
-        case "eagle3":
-            return Eagle3Drafter(net(Eagle3Net, eagle3_sizes), target, name, rope_of(config, name))
-        case "medusa":
-            return MedusaDrafter(net(MedusaNet, formats.medusa_sizes, width), target, name)
-    return TandemDrafter(net(TandemNet, formats.tandem_sizes), target, name)
-
-
-def _independent(
-    config: dict[str, Any], tensors: fit.Tensors, target: Target, name: str
-) -> IndependentDrafter:
-    sizes = partial(formats.independent_sizes, config, tensors, target, name)
-    own = filled(lambda: own_parts(LlamaForCausalLM(sizes())), tensors, name)
-    drafter = IndependentDrafter(borrowing(sizes(), target), target, name)
-    if target.device.type != "meta":  # an export needs the shapes alone
-        drafter.net.load_state_dict(own.state_dict())
-    drafter.net.eval().requires_grad_(False)
-    return drafter
-
-
-def _tli(config: dict[str, Any], tli: int | None, name: str) -> int:
-    stored = value(section(config, "drafter", name), "tli", Count, name, None)
-    if tli is not None and stored is not None and tli != stored:
+    As in EAGLE-3's files, `d2t` holds each one's offset from its place.
+    """
+    if (offsets := files.tensors.get("d2t")) is None:
+        return None
+    if offsets.ndim != 1 or offsets.is_floating_point():
         raise UserError(
-            f"{name} was trained for TLI N={stored} and cannot draft with N={tli}: each N needs "
-            "its own drafter."
+            f"{files.name} does not fit this target: d2t is not a list of whole numbers."
         )
-    return tli if tli is not None else (stored or 0)
+    ids = offsets.long() + torch.arange(len(offsets))
+    if not (bool((ids >= 0).all()) and bool((ids < count).all())):
+        raise UserError(f"{files.name} drafts tokens that this target's vocabulary does not have.")
+    return ids
 
 
 def whole_model(folder: Path, target: Target, name: str) -> IndependentDrafter:
@@ -123,28 +79,13 @@ def whole_model(folder: Path, target: Target, name: str) -> IndependentDrafter:
     with saying(f"The drafter {name} cannot be loaded"):
         model = AutoModelForCausalLM.from_pretrained(folder, dtype=target.dtype, **careful())
     if model.config.vocab_size < target.config.vocab_size:
-        fit.check_same(name, "vocabulary", model.config.vocab_size, target.config.vocab_size)
+        check_same(name, "vocabulary", model.config.vocab_size, target.config.vocab_size)
     small = Target(moved(model, target.device).requires_grad_(False), name=name)
     return IndependentDrafter(small, target, name)
 
 
-def filled(make: Callable[[], nn.Module], tensors: fit.Tensors, name: str) -> nn.Module:
-    """The net that `make` builds, with a file's tensors. UserError if they do not fit.
-
-    Nothing is allocated for sizes that the file's tensors do not have.
-    """
-    with saying(f"{name} does not fit this target"):
-        with torch.device("meta"):
-            net = make()
-        for key, wanted in net.state_dict().items():
-            fit.check_shape(tensors, key, tuple(wanted.shape))
-        # A file may hold more: EAGLE heads include a copy of the target's embeddings.
-        net.load_state_dict(tensors, strict=False, assign=True)
-    return net
-
-
 def save_drafter(
-    folder: Path, drafter: Drafter, target: Target, more: dict[str, Any], dtype: torch.dtype
+    folder: Path, drafter: Trained, target: Target, more: dict[str, Any], dtype: torch.dtype
 ) -> None:
     """Write a drafter's folder; `more` are our own keys (training, metrics, tree, licence).
 
@@ -153,7 +94,7 @@ def save_drafter(
     folder.mkdir(parents=True, exist_ok=True)
     text = json.dumps(drafter_config(drafter, target, more), indent=2)
     (folder / "config.json").write_text(text + "\n", encoding="utf-8")
-    tensors: fit.Tensors = {}
+    tensors: Tensors = {}
     for key, one in drafter.net.state_dict().items():
         if dtype == torch.int8:
             tensors |= _packed(key, one.float())
@@ -164,7 +105,7 @@ def save_drafter(
     save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
 
 
-def _packed(key: str, weight: Tensor) -> fit.Tensors:
+def _packed(key: str, weight: Tensor) -> Tensors:
     """A matrix in eight bits, with the scale of each row beside it; a vector as it is."""
     if weight.ndim < 2:
         return {key: weight.contiguous()}
@@ -172,7 +113,7 @@ def _packed(key: str, weight: Tensor) -> fit.Tensors:
     return {key: (weight / scale[:, None]).round().to(torch.int8), key + SCALE: scale}
 
 
-def unpacked(tensors: fit.Tensors, name: str) -> fit.Tensors:
+def unpacked(tensors: Tensors, name: str) -> Tensors:
     """A file's tensors, with matrices in eight bits times their scales."""
     scales = {key.removesuffix(SCALE): tensors[key] for key in tensors if key.endswith(SCALE)}
     for key, scale in scales.items():
@@ -185,11 +126,11 @@ def unpacked(tensors: fit.Tensors, name: str) -> fit.Tensors:
     }
 
 
-def drafter_config(drafter: Drafter, target: Target, more: dict[str, Any]) -> dict[str, Any]:
+def drafter_config(drafter: Trained, target: Target, more: dict[str, Any]) -> dict[str, Any]:
     """config.json of a drafter: the authors' keys, and ours under "drafter"."""
     config = target.config
     shared = ("hidden_size", "rms_norm_eps", "vocab_size", "max_position_embeddings")
-    keys, ours = formats.config_keys(drafter)
+    keys, ours = drafter.config_keys()
     if (words := drafter.vocabulary) is not None:
         keys["draft_vocab_size"] = len(words)
     return {
@@ -197,5 +138,97 @@ def drafter_config(drafter: Drafter, target: Target, more: dict[str, Any]) -> di
         "rope_theta": config.rope_parameters["rope_theta"],
         "hidden_act": "silu",
         **keys,
-        "drafter": {**ours, "target": fit.about_target(target), **more},
+        "drafter": {"method": drafter.method, **ours, "target": about_target(target), **more},
     }
+
+
+def about_target(target: Target) -> dict[str, Any]:
+    """A drafter's config entry about the target that it was trained for."""
+    return {
+        "name": target.name,
+        "shape": _shape(target),
+        "fingerprint": fingerprint(target),
+        "tokenizer": tokenizer_hash(target.tokenizer),
+        "weights": weights_hash(target),
+    }
+
+
+def check_fit(files: Files, target: Target) -> None:
+    """UserError if a drafter's config names another target. The authors' configs name only its
+    vocabulary."""
+    name, config = files.name, files.config
+    known = section(files.ours, "target", name)
+    trained = section(known, "shape", name)
+    if "vocab_size" in config:
+        trained["vocabulary"] = config["vocab_size"]
+    for what, number in trained.items():
+        called = f"number of {what}" if what.endswith("s") else what
+        check_same(name, f"target's {called}", number, _shape(target).get(what))
+    if known.get("fingerprint") not in (None, fingerprint(target)):
+        raise UserError(f"{name} does not fit this target: the two differ in their RoPE settings.")
+    theirs = tokenizer_hash(target.tokenizer)
+    if theirs and known.get("tokenizer") not in (None, theirs):
+        raise UserError(f"{name} does not fit this target: it was trained with another tokenizer.")
+
+
+def check_tokenizer(theirs: PreTrainedTokenizerBase | None, target: Target, name: str) -> None:
+    """UserError if an independent model's tokenizer differs from the target's."""
+    ours = target.tokenizer
+    if theirs is not None and ours is not None and theirs.get_vocab() != ours.get_vocab():
+        raise UserError(f"{name} does not fit this target: it has another tokenizer.")
+
+
+def other_weights(files: Files, target: Target) -> str:
+    """A note if a drafter was trained on other weights than the target's; "" if unknown.
+
+    Text stays exact with such a pair, and a base model's drafter may suit a fine-tuned model.
+    """
+    name, known = files.name, section(files.ours, "target", files.name)
+    trained, here = known.get("weights"), weights_hash(target)
+    if trained is None or here is None or trained == here:
+        return ""
+    return (
+        f"{name} was trained on a target with other weights than {target.name or 'this one'} "
+        f"({known.get('name') or 'no name'}): text stays exact, but fewer drafts may be accepted."
+    )
+
+
+def _shape(target: Target) -> dict[str, int]:
+    config = target.config
+    return {
+        "hidden size": config.hidden_size,
+        "layers": config.num_hidden_layers,
+        "heads": config.num_attention_heads,
+        "kv heads": target.kv_heads,
+        "head size": target.head_dim,
+        "vocabulary": config.vocab_size,
+    }
+
+
+def fingerprint(target: Target) -> str:
+    facts = {**_shape(target), "rope": dict(target.config.rope_parameters)}
+    return _short_hash(json.dumps(facts, sort_keys=True).encode())
+
+
+def tokenizer_hash(tokenizer: PreTrainedTokenizerBase | None) -> str | None:
+    if tokenizer is None:
+        return None
+    return _short_hash(tokenizer.backend_tokenizer.to_str().encode())
+
+
+def weights_hash(target: Target) -> str | None:
+    """A short hash of a few numbers of every weight, equal for bfloat16 and float32 of one model.
+
+    None if they cannot be compared: quantised, in float16 (which has fewer small numbers), or not
+    on this machine.
+    """
+    samples = []
+    for _, weight in sorted(target.decoder.named_parameters()):
+        if weight.is_meta or not weight.is_floating_point() or weight.dtype == torch.float16:
+            return None
+        samples.append(weight.detach().flatten()[:SAMPLE].bfloat16().cpu())
+    return _short_hash(torch.cat(samples).view(torch.int16).numpy().tobytes())
+
+
+def _short_hash(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()[:16]

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from moa_core.cache import cache_folder, making
 from moa_core.errors import UserError, first_line
-from moa_core.loading.untrusted import check_sizes
+from moa_core.untrusted import check_sizes
 
 if TYPE_CHECKING:
     import gguf

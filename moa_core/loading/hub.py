@@ -14,7 +14,7 @@ from tqdm import tqdm
 
 from moa_core.errors import UserError, first_line
 from moa_core.loading.memory import size
-from moa_core.loading.untrusted import pickles_allowed
+from moa_core.untrusted import pickles_allowed
 
 Report = Callable[[str], None]  # gets a sentence about progress
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
@@ -17,19 +17,18 @@ from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel
 from moa_core.drafters.auto import AutoDrafter
 from moa_core.drafters.base import Drafter
 from moa_core.drafters.eagle import EagleDrafter
-from moa_core.drafters.known import WITHOUT_WEIGHTS
 from moa_core.drafters.moa import MoADrafter
+from moa_core.drafters.names import AUTO, family
+from moa_core.drafters.registry import without_weights
 from moa_core.engine import accelerate, accelerate_drafter
 from moa_core.errors import UserError, first_line, saying
 from moa_core.loading import catalog, gguf
-from moa_core.loading.drafter_files import build_drafter, whole_model
-from moa_core.loading.fit import check_tokenizer
+from moa_core.loading.drafter_files import build_drafter, check_tokenizer, whole_model
 from moa_core.loading.hub import Report, short_name, silent
 from moa_core.loading.memory import Drafting, check_room, config_of, stored
-from moa_core.loading.names import AUTO
 from moa_core.loading.presets import pinned
-from moa_core.loading.untrusted import careful, read_config, read_tensors
 from moa_core.model.target import Target
+from moa_core.untrusted import careful, read_config, read_tensors
 
 DTYPES = {
     "float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16,
@@ -192,20 +191,18 @@ def plain_weights(model: PreTrainedModel, wanted: Callable[[str], bool]) -> dict
 def load_drafter(spec: str | Path | None, target: Target, tli: int | None = None) -> Drafter:
     """Load a drafter for a target: a bundled name, a folder or a Hub id.
 
-    None: the default target's MoA drafter, for TLI N if that is given. Drafters `WITHOUT_WEIGHTS`
-    have no files. "eagle" is the bundled EAGLE-2 head with the first EAGLE's fixed tree. "moa-auto"
-    is all bundled MoA drafters, one of which is chosen in each cycle.
+    None: the default target's MoA drafter, for TLI N if that is given. "eagle" and "moa-auto" are
+    those of `load_method`, with bundled drafters.
     """
     catalog.check_tli(tli)
     spec = catalog.bundled_moa_for(tli) if spec is None else catalog.drafter_name(str(spec))
-    if spec in WITHOUT_WEIGHTS:
-        if tli:
-            raise UserError("Without a drafter there is no TLI: leave out --tli or name a drafter.")
-        return WITHOUT_WEIGHTS[spec]()
-    if spec in catalog.DERIVED and not catalog.folder_of(spec):
-        return first_eagle(catalog.DERIVED[spec], target, tli)
-    if spec == AUTO:
-        return _auto(target, tli)
+    if spec in without_weights() and tli:
+        raise UserError("Without a drafter there is no TLI: leave out --tli or name a drafter.")
+    if spec == AUTO and tli is not None:
+        raise UserError("moa-auto chooses N itself: leave out --tli, or name one drafter.")
+    derived = spec in (*without_weights(), *catalog.DERIVED, AUTO)
+    if derived and not catalog.folder_of(spec):
+        return load_method(catalog.bundle(), spec, target)
     place = catalog.locate(spec)
     folder, name = catalog.files_of(place), _called(place)
     config = read_config(folder)
@@ -222,20 +219,36 @@ def load_drafter(spec: str | Path | None, target: Target, tli: int | None = None
     return drafter
 
 
-def first_eagle(spec: str, target: Target, tli: int | None = None) -> EagleDrafter:
-    """An EAGLE head with the first EAGLE's fixed tree."""
-    eagle = load_drafter(spec, target, tli)
-    if not isinstance(eagle, EagleDrafter):
-        raise UserError(f"{spec} is not an EAGLE head, so it cannot draft like the first EAGLE.")
-    eagle.name, eagle.static = "eagle", True
-    return eagle
+def load_method(
+    models: catalog.Installed, method: str, target: Target,
+    loaded: Mapping[str, Drafter] | None = None,
+) -> Drafter:  # fmt: skip
+    """Load one of a target's drafters by its method.
 
+    Also "eagle", its EAGLE-2 head with the first EAGLE's fixed tree; "moa-auto", all its MoA
+    drafters, one of which is chosen in each cycle; and those without weights.
 
-def _auto(target: Target, tli: int | None) -> AutoDrafter:
-    if tli is not None:
-        raise UserError("moa-auto chooses N itself: leave out --tli, or name one drafter.")
-    loaded = [load_drafter(name, target) for name in catalog.bundled_moa().values()]
-    return AutoDrafter([one for one in loaded if isinstance(one, MoADrafter)])
+    loaded  drafters by method, whose weights moa-auto shares
+    """
+    if make := without_weights().get(method):
+        return make()
+    if method == AUTO:
+        there = loaded or {}
+        found = [
+            there[one].fork() if one in there else load_method(models, one, target)
+            for one in models.drafters
+            if family(one) == "moa"
+        ]
+        return AutoDrafter([one for one in found if isinstance(one, MoADrafter)])
+    info = models.drafters[catalog.DERIVED.get(method, method)]
+    drafter = load_drafter(info.name, target)
+    drafter.tree = info.tree  # published drafters do not name theirs
+    if method in catalog.DERIVED:
+        if not isinstance(drafter, EagleDrafter):
+            words = "is not an EAGLE head, so it cannot draft like the first EAGLE"
+            raise UserError(f"{info.name} {words}.")
+        drafter.name, drafter.static = method, True
+    return drafter
 
 
 def drafters_beside(specs: Sequence[str], report: Report = silent) -> list[Drafting]:
@@ -244,7 +257,7 @@ def drafters_beside(specs: Sequence[str], report: Report = silent) -> list[Draft
     needed = chain.from_iterable(
         catalog.bundled_moa().values() if name == AUTO else [name]
         for name in names
-        if name not in WITHOUT_WEIGHTS
+        if name not in without_weights()
     )
     places = [catalog.locate(catalog.DERIVED.get(name, name)) for name in needed]
     return [stored(catalog.files_of(place, report), pinned(place)) for place in places]

@@ -14,9 +14,9 @@ from transformers import AutoConfig, AutoModelForCausalLM, PretrainedConfig, Pre
 
 from moa_core.drafters.moa import LSA_CHUNK
 from moa_core.errors import UserError, saying
-from moa_core.loading.untrusted import PICKLE, Whole, pickles_allowed, read_config, value
 from moa_core.model.target import head_size, kv_heads
 from moa_core.runtime import free_bytes
+from moa_core.untrusted import PICKLE, Whole, pickles_allowed, read_config, value
 
 COUNTED_CONTEXT = 8192  # most tokens counted for a target with a longer context
 NF4_BLOCK = 64  # numbers that share a scale of four bytes
@@ -88,14 +88,6 @@ def size(count: float) -> str:
 
 def form_name(dtype: torch.dtype, bits: int | None) -> str:
     return {4: "4-bit NF4", 8: "8-bit integers"}.get(bits or 0, str(dtype).removeprefix("torch."))
-
-
-def parameters(net: nn.Module) -> int:
-    """Numbers in a model; in 4 bits, two share a byte."""
-    return sum(
-        weight.numel() * (2 if type(weight).__name__ == "Params4bit" else 1)
-        for weight in net.parameters()
-    )
 
 
 def config_of(folder: Path) -> PretrainedConfig:

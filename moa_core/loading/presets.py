@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from moa_core.drafters.names import NGRAM, family, matched, no_such, tli_of
 from moa_core.errors import UserError
-from moa_core.loading.names import NGRAM, family, matched, no_such, tli_of
 
 # Commits named in public scripts and manifests. For another one: --target id@revision.
 LLAMA3 = "meta-llama/Meta-Llama-3-8B-Instruct@8afb486c1db24fe5011ec46dfbe5b5dccdb575c2"
@@ -52,10 +52,10 @@ class Preset:
 
         None: MoA for this N, or the first. UserError, with the available names, for another name.
         """
-        from moa_core.drafters.known import WITHOUT_WEIGHTS  # imports torch, which --help avoids
+        from moa_core.drafters.registry import without_weights  # imports torch, which --help avoids
 
         wanted = name or (next(iter(self.by_method), NGRAM) if tli is None else f"moa-n{tli}")
-        names = [*self.by_method, *WITHOUT_WEIGHTS]
+        names = [*self.by_method, *without_weights()]
         if found := matched(wanted, names):
             return self.by_method.get(found, found)
         if "/" in wanted or os.path.isdir(os.path.expanduser(wanted)):

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar, cast
 
@@ -11,17 +12,26 @@ import torch
 from torch import Tensor, nn
 from transformers import PretrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
-from moa_core.decoding.tree import DraftTree
-from moa_core.decoding.verifier import LocalVerifier, Verifier
 from moa_core.errors import UserError
 from moa_core.model.cache import KVCache
 from moa_core.model.families import check_config, check_logits, check_parts
 from moa_core.model.layers import DecoderLayer, Rope, as_ours, tree_mask
 
-if TYPE_CHECKING:
-    from moa_core.drafters.base import Drafter
-
 M = TypeVar("M", bound=PreTrainedModel)
+
+
+class Tree(Protocol):
+    """What a target reads of a draft tree; node 0 is its root.
+
+    depths     levels below the root
+    ancestors  [n, n] bool: the nodes that each one sees
+    """
+
+    @property
+    def tokens(self) -> tuple[int, ...]: ...
+    @property
+    def depths(self) -> tuple[int, ...]: ...
+    def ancestors(self) -> Tensor: ...
 
 
 # The parts of transformers' modules that are used here; transformers' own types are less precise.
@@ -85,6 +95,9 @@ class Target:
     that cannot be run layer by layer.
     """
 
+    # A context for what torch computes of its results; engines with threads of their own have one.
+    torch_threads: Callable[[], AbstractContextManager[None]] = nullcontext
+
     def __init__(
         self,
         model: PreTrainedModel,
@@ -113,7 +126,7 @@ class Target:
         self._cache: KVCache | None = None
         self.taps: tuple[int, ...] = ()  # layers whose inputs this run's drafter also reads
         self._pending: Tensor | None = None  # [n, E] hidden states of the tree being verified
-        self._tree: DraftTree | None = None
+        self._tree: Tree | None = None
         check_logits(self)
 
     @property
@@ -169,10 +182,6 @@ class Target:
         twin._cache = twin._pending = twin._tree = None
         return twin
 
-    def verifier(self, drafter: Drafter) -> Verifier:
-        """How a run calls this target. Wrappers that run it differently return another one."""
-        return LocalVerifier(self, drafter)
-
     def prefill(self, ids: Sequence[int], capacity: int) -> tuple[Tensor, Observation]:
         """Read the prompt. Returns the logits [V] after its last token, and the observation.
 
@@ -185,7 +194,7 @@ class Target:
         self._cache.advance(len(ids))
         return logits[0], Observation(tuple(ids), 0, hidden, self._cache)
 
-    def verify(self, tree: DraftTree) -> Tensor:
+    def verify(self, tree: Tree) -> Tensor:
         """One forward over the whole tree: logits [n, V] after each node, given its own path."""
         assert self._cache is not None, "prefill first"
         past = self._cache.length
@@ -244,7 +253,7 @@ class Target:
                 use_cache=cache is not None,
                 position_embeddings=rope,
             )
-        return taps.beside(self.decoder.norm(hidden))
+        return taps.joined(self.decoder.norm(hidden))
 
     def read_layers(
         self,
@@ -273,7 +282,7 @@ class Target:
             hidden = layers[place](
                 hidden, rotation, mask=mask, causal=causal, cache=cache, place=place
             )
-        return taps.beside(self.decoder.norm(hidden))
+        return taps.joined(self.decoder.norm(hidden))
 
     def _forward(
         self, ids: Sequence[int], positions: Sequence[int], seen: Tensor | None
@@ -305,7 +314,7 @@ class Taps:
         if layer in self._layers:
             self._kept[layer] = hidden
 
-    def beside(self, hidden: Tensor) -> Tensor:
+    def joined(self, hidden: Tensor) -> Tensor:
         """[.., (taps + 1) E]: the kept inputs, in order, then the last hidden state."""
         kept = [self._kept[layer] for layer in self._layers]
         return torch.cat([*kept, hidden], -1) if kept else hidden
@@ -330,6 +339,30 @@ def head_size(config: PretrainedConfig) -> int:
 def kv_heads(config: PretrainedConfig) -> int:
     """G: the heads whose K and V are cached."""
     return int(getattr(config, "num_key_value_heads", None) or config.num_attention_heads)
+
+
+def parameters(net: nn.Module) -> int:
+    """Numbers in a model; in 4 bits, two share a byte."""
+    return sum(
+        weight.numel() * (2 if type(weight).__name__ == "Params4bit" else 1)
+        for weight in net.parameters()
+    )
+
+
+def check_prompt(prompt_ids: Sequence[int], target: Target) -> None:
+    """UserError if a prompt is empty, has ids the target does not know, or leaves no room."""
+    if not prompt_ids:
+        raise UserError("The prompt is empty: give the model something to go on from.")
+    size = target.embed.weight.shape[0]
+    if min(prompt_ids) < 0 or max(prompt_ids) >= size:
+        raise UserError(
+            f"The prompt has token ids outside the target's vocabulary (0 to {size - 1})."
+        )
+    if len(prompt_ids) >= target.context:
+        raise UserError(
+            f"The prompt has {len(prompt_ids):,} tokens; this target reads at most "
+            f"{target.context - 1:,} and needs room to answer. Shorten it."
+        )
 
 
 def draft_precision(target: Target, drafter: Any) -> str | None:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Literal, TypedDict
 
 from moa_core.errors import UserError, first_line
-from moa_core.loading.untrusted import is_message, parsed
+from moa_core.untrusted import is_message, parsed
 
 HELD_OUT_PERCENT = 2
 FEWEST = 50  # with fewer documents, none is held out

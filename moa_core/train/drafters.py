@@ -6,12 +6,12 @@ Untrained drafters of all methods have about as many parameters.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field
 from itertools import islice
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 import torch
@@ -19,44 +19,40 @@ from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from moa_core.drafters.base import Drafter
-from moa_core.drafters.eagle import EagleConfig, EagleDrafter, EagleNet
-from moa_core.drafters.eagle3 import Eagle3Config, Eagle3Drafter, Eagle3Net, default_layers
-from moa_core.drafters.independent import IndependentDrafter, borrowing
-from moa_core.drafters.medusa import MedusaConfig, MedusaDrafter, MedusaNet
-from moa_core.drafters.moa import MoAConfig, MoADrafter, MoANet, Sizes
-from moa_core.drafters.tandem import TandemConfig, TandemDrafter, TandemNet
+from moa_core.drafters.eagle import EagleDrafter
+from moa_core.drafters.eagle3 import Eagle3Drafter
+from moa_core.drafters.medusa import MedusaDrafter
+from moa_core.drafters.moa import MoADrafter, MoANet
+from moa_core.drafters.names import family
+from moa_core.drafters.registry import trained
+from moa_core.drafters.tandem import TandemDrafter
+from moa_core.drafters.trained import Trained
 from moa_core.errors import UserError
 from moa_core.loading.drafter_files import save_drafter
-from moa_core.loading.formats import small_config
 from moa_core.loading.load import load_drafter
-from moa_core.loading.memory import parameters
-from moa_core.loading.names import family, tli_of
-from moa_core.loading.untrusted import read_config
-from moa_core.model.target import Target
+from moa_core.model.target import Target, parameters
 from moa_core.runtime import commit
 from moa_core.train import losses, own_text
 from moa_core.train.batches import Batch, Batches, Recipe
-from moa_core.train.loop import Machine, Run, Schedule
+from moa_core.train.loop import Machine, Schedule, TrainingRun
 from moa_core.train.masks import BLOCK, Masks, on_policy, predictable
 from moa_core.train.measure import Progress
 from moa_core.train.teacher import Lesson, let_gradients_through, teach
 from moa_core.train.transplant import BATCHES, suits, transplant
 from moa_core.train.unrolled import Eagle3Trainee
-
-Net = TypeVar("Net", bound=nn.Module)
+from moa_core.untrusted import read_config
 
 CPU = Machine()
-MEDUSA_HEADS = 5
-OTHERS = ("eagle2", "eagle3", "medusa", "tandem", "independent")
-METHODS = ("moa-n0", "moa-n1", "...", *OTHERS)
+# Methods with a loss of their own.
 TRAINEES: dict[type[Drafter], type[losses.Trainee]] = {
     MoADrafter: losses.MoATrainee,
     EagleDrafter: losses.EagleTrainee,
     Eagle3Drafter: Eagle3Trainee,
     TandemDrafter: losses.TandemTrainee,
-    IndependentDrafter: losses.IndependentTrainee,
     MedusaDrafter: losses.MedusaTrainee,
 }
+OTHERS = tuple(name for name in trained() if name != "moa")
+METHODS = ("moa-n0", "moa-n1", "...", *OTHERS)
 
 
 @dataclass(frozen=True)
@@ -115,7 +111,7 @@ def train_drafters(
             each.compile_features()
     progress = Progress(target, drafters, watched, watch_times) if watched else None
     models: dict[str, nn.Module] = dict(trainees)
-    run = Run(out / "run", models, batches, schedule, machine, asdict(plan), progress)
+    run = TrainingRun(out / "run", models, batches, schedule, machine, asdict(plan), progress)
     lessons = _Lessons(target, drafters.values(), plan, run, words)
     if run.update == 0 and plan.start is None:
         _transplant(target, drafters, trainees, batches, lessons)
@@ -163,7 +159,7 @@ def _named(recipe: dict[str, Any]) -> dict[str, Any]:
     return {**recipe, **paths}
 
 
-def _begun(method: str, target: Target, plan: Plan) -> Drafter:
+def _begun(method: str, target: Target, plan: Plan) -> Trained:
     if plan.start is None:
         return fresh(method, target, plan.seed)
     if not os.path.isdir(plan.start / method):
@@ -171,7 +167,9 @@ def _begun(method: str, target: Target, plan: Plan) -> Drafter:
             f"There is no {method} in {plan.start} to go on from: --start names the folder that "
             "holds a folder for each method."
         )
-    return load_drafter(str(plan.start / method), target)
+    drafter = load_drafter(str(plan.start / method), target)
+    assert isinstance(drafter, Trained)
+    return drafter
 
 
 def _words(target: Target, batches: Batches, path: Path, count: int) -> Tensor:
@@ -238,8 +236,8 @@ def trainee(drafter: Drafter, target: Target, weights: losses.Weights) -> losses
     """A drafter's training forward. Its net becomes float32 and trainable."""
     drafter.net.to(target.device, torch.float32).train().requires_grad_(True)
     let_gradients_through(target)
-    made = next(made for kind, made in TRAINEES.items() if isinstance(drafter, kind))
-    return made(drafter, target, weights)
+    made = (made for kind, made in TRAINEES.items() if isinstance(drafter, kind))
+    return next(made, losses.StatesTrainee)(drafter, target, weights)
 
 
 class _Lessons:
@@ -250,7 +248,7 @@ class _Lessons:
         target: Target,
         drafters: Iterable[Drafter],
         plan: Plan,
-        run: Run,
+        run: TrainingRun,
         words: Tensor | None,
     ) -> None:
         self._target, self._plan, self._run, self._words = target, plan, run, words
@@ -272,115 +270,9 @@ class _Lessons:
         return teach(self._target, batch, self._tails, self._words), masks
 
 
-def fresh(method: str, target: Target, seed: int) -> Drafter:
-    """An untrained drafter with as many parameters as a MoA drafter, within a few percent.
-
-    The width of feed-forward blocks, or Medusa's number of blocks, is chosen accordingly.
-    """
+def fresh(method: str, target: Target, seed: int) -> Trained:
+    """An untrained drafter with as many parameters as a MoA drafter, within a few percent."""
+    if (kind := trained().get(family(method))) is None:
+        raise UserError(f"Unknown method {method!r:.80}: choose from {', '.join(METHODS)}.")
     torch.manual_seed(seed)
-    moa, config, width = moa_config(target), target.config, target.config.hidden_size
-    if family(method) == "moa":
-        return MoADrafter(_initialised(MoANet(moa)), target, tli_of(method), method)
-    budget = parameters(MoANet(moa))
-    heads, eps = (config.num_attention_heads, target.kv_heads, target.head_dim), config.rms_norm_eps
-    match method:
-        case "eagle2":
-            return EagleDrafter(_eagle(target, budget), target, method)
-        case "eagle3":  # with the target's vocabulary and head, as MoA and EAGLE-2 have
-            layers = _tapped(len(target.layers))
-            eagle3 = _widened(
-                lambda inner: Eagle3Net(
-                    Eagle3Config(width, *heads, inner, eps, layers, width, norm_each=True)
-                ),
-                budget,
-            )
-            return Eagle3Drafter(eagle3, target, method)
-        case "tandem":
-            tandem = _widened(lambda n: TandemNet(TandemConfig(width, *heads, n, eps)), budget)
-            return TandemDrafter(tandem, target, method)
-        case "medusa":
-            return MedusaDrafter(_medusa(target, budget), target, method)
-        case "independent":
-            return _independent(target, budget)
-    raise UserError(f"Unknown method {method!r:.80}: choose from {', '.join(METHODS)}.")
-
-
-def moa_config(target: Target) -> MoAConfig:
-    """Sizes of a fresh MoA drafter.
-
-    SA and CA have the target's kv heads. The paper (section 4) gives them an eighth of Llama-3-8B's
-    heads; in a small target that is a single head, too narrow for CA. LSA has a quarter.
-    Feed-forward blocks are 1.75 times as wide as their layer, LSA's half as wide (1.5 times in the
-    paper): LSA runs for every layer of every token, so a wider block would dominate training time.
-    """
-    config = target.config
-    heads, width, kv_width = config.num_attention_heads, config.hidden_size, target.kv_width
-    one = Sizes(heads, target.kv_heads, target.head_dim, config.intermediate_size)
-    # The largest head count, at most the target's, that divides W into even sizes.
-    lsa_heads = next(h for h in range(heads, 0, -1) if kv_width % h == 0 and kv_width // h % 2 == 0)
-    groups = next(g for g in range(max(1, lsa_heads // 4), 0, -1) if lsa_heads % g == 0)
-    lsa = Sizes(lsa_heads, groups, kv_width // lsa_heads, kv_width // 2)
-    bias = bool(getattr(config, "attention_bias", False))
-    mlp_bias = bool(getattr(config, "mlp_bias", False))
-    eps = config.rms_norm_eps
-    return MoAConfig(width, kv_width, one, one, lsa, eps, bias, bias, mlp_bias, pool="last")
-
-
-def _tapped(count: int) -> tuple[int, int, int]:
-    """The layers that a fresh EAGLE-3 reads. Late ones, each with a norm, help it more than those
-    of the authors; in targets with few layers, theirs."""
-    late = count // 2, round(0.7 * count), count - 3
-    return late if late[0] < late[1] < late[2] else default_layers(count)
-
-
-def _widened(make: Callable[[int], Net], budget: int) -> Net:
-    """The net with the feed-forward width that comes closest to `budget` parameters."""
-    base = parameters(make(1))
-    step = parameters(make(2)) - base
-    return _initialised(make(max(1, 1 + round((budget - base) / step))))
-
-
-def _eagle(target: Target, budget: int) -> EagleNet:
-    config, width = target.config, target.config.hidden_size
-    heads, eps = (config.num_attention_heads, target.kv_heads, target.head_dim), config.rms_norm_eps
-    net = _widened(lambda inner: EagleNet(EagleConfig(*heads, inner, eps), width), budget)
-    # Features are many times larger than embeddings, and EAGLE has no norm before `fc`. With equal
-    # initial weights, the head would hardly see its token, and acceptance would grow slowly.
-    features, embeddings = _rms(target.decoder.norm.weight), _rms(target.embed.weight)
-    with torch.no_grad():
-        net.fc.weight[:, :width] *= features / embeddings
-    return net
-
-
-def _rms(values: Tensor) -> Tensor:
-    return values.float().pow(2).mean().sqrt()
-
-
-def _medusa(target: Target, budget: int) -> MedusaNet:
-    width = target.config.hidden_size
-    one = parameters(MedusaNet(MedusaConfig(MEDUSA_HEADS, 1), width))
-    net = MedusaNet(MedusaConfig(MEDUSA_HEADS, max(1, round(budget / one))), width)
-    for weight in net.parameters():
-        nn.init.zeros_(weight)  # as in the paper: a head starts as a copy of the target's
-    return net
-
-
-def _independent(target: Target, budget: int, layers: int = 2) -> IndependentDrafter:
-    def drafter(inner: int) -> IndependentDrafter:
-        heads = target.config.num_attention_heads
-        config = small_config(target, layers, heads, target.kv_heads, inner)
-        return IndependentDrafter(borrowing(config, target), target)
-
-    widened: Any = _widened(lambda inner: drafter(inner).net, budget)
-    found = drafter(widened["layers"][0].mlp.gate_proj.out_features)
-    _initialised(found.net)
-    return found
-
-
-def _initialised(net: Net) -> Net:
-    for module in net.modules():
-        if isinstance(module, nn.Linear):
-            nn.init.normal_(module.weight, std=0.02)
-            if module.bias is not None:
-                nn.init.zeros_(module.bias)
-    return net
+    return kind.fresh(target, parameters(MoANet(MoADrafter.fresh_sizes(target))), method)

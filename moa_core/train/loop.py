@@ -27,6 +27,7 @@ from moa_core.train.measure import Progress
 Step = Callable[[nn.Module, Batch, Any, int], tuple[Tensor, dict[str, Tensor]]]
 Count = Callable[[Batch], Tensor]
 BETAS = 0.9, 0.95  # of AdamW
+FLOOR = 0.05  # the last learning rate, as a share of the peak
 LOG_EVERY = 25  # updates
 PROBE = 40  # updates after which --minutes becomes a number of updates anew
 
@@ -68,7 +69,6 @@ class Schedule:
     rates: Mapping[str, float]
     minutes: float | None = None
     warmup: int = 200
-    floor: float = 0.05
     decay: float = 0.0
     muon: bool = False
 
@@ -81,7 +81,7 @@ class Schedule:
         if update < warmup:
             return (update + 1) / warmup
         progress = (update - warmup) / max(1, updates - warmup)
-        return self.floor + (1 - self.floor) * 0.5 * (1 + math.cos(math.pi * min(1.0, progress)))
+        return FLOOR + (1 - FLOOR) * 0.5 * (1 + math.cos(math.pi * min(1.0, progress)))
 
 
 def optimisers(schedule: Schedule, name: str, model: nn.Module) -> list[torch.optim.Optimizer]:
@@ -100,7 +100,7 @@ def optimisers(schedule: Schedule, name: str, model: nn.Module) -> list[torch.op
     return [muon, torch.optim.AdamW(others, lr=rate, betas=BETAS)]
 
 
-class Run:
+class TrainingRun:
     """A training run in a folder: `log.jsonl` grows, `checkpoint.pt` is replaced every so often."""
 
     def __init__(

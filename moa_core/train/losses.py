@@ -66,6 +66,22 @@ class Trainee(nn.Module, ABC):
         raise NotImplementedError
 
 
+class StatesTrainee(Trainee):
+    """Any drafter with `states`: cross-entropy against the target's distributions."""
+
+    def forward(
+        self, batch: Batch, lesson: Lesson, masks: Masks, seed: int
+    ) -> tuple[Tensor, Stats]:
+        states = self.features(batch, lesson)
+        entropy = soft_entropy(lesson.verdicts.head, states, lesson.verdicts, predictable(batch))
+        return entropy, {"cross_entropy": entropy.detach()}
+
+    def features(self, batch: Batch, lesson: Lesson) -> Tensor:
+        visible = same_document(batch.segment)
+        found: Tensor = self._drafter.states(lesson.embedded, batch.positions, visible)
+        return found
+
+
 class MoATrainee(Trainee):
     """MoA's training forward. Its logits equal those of the drafting path, draft by draft."""
 
@@ -202,22 +218,6 @@ class TandemTrainee(Trainee):
         for place, layer in enumerate(self.net.layers):
             hidden = layer(hidden, rotation, mask=masks.tail, cache=known, place=place)
         return hidden
-
-
-class IndependentTrainee(Trainee):
-    """A small language model, distilled from the target's distributions."""
-
-    def forward(
-        self, batch: Batch, lesson: Lesson, masks: Masks, seed: int
-    ) -> tuple[Tensor, Stats]:
-        head = lesson.verdicts.head  # which it borrows
-        entropy = soft_entropy(head, self.features(batch), lesson.verdicts, predictable(batch))
-        return entropy, {"cross_entropy": entropy.detach()}
-
-    def features(self, batch: Batch) -> Tensor:
-        small: Target = self._drafter.small
-        visible = same_document(batch.segment)
-        return small.run_layers(small.embed(batch.ids), batch.positions, visible, None)
 
 
 class MedusaTrainee(Trainee):

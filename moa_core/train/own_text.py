@@ -19,12 +19,12 @@ from torch import Tensor
 from tqdm import tqdm
 
 from moa_core.errors import UserError
-from moa_core.loading.untrusted import parsed
 from moa_core.model.cache import KVCache
 from moa_core.model.target import Target
 from moa_core.text import chat_ids, template_parts, tokenizer_of
 from moa_core.train.corpus import HELD_OUT_PERCENT, bucket, read_text
 from moa_core.train.encode import Encoded
+from moa_core.untrusted import parsed
 
 GROUP = 8  # prompts of like length that are read at a time
 SORTED = 8  # prompts for each row, sorted by length: so rows that run together are as long

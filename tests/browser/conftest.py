@@ -91,7 +91,7 @@ def disturbed(target, noise):
 @torch.no_grad()
 def disturbed_eagle(noise):
     """A random EAGLE net that passes its token's embedding on, with noise added."""
-    net = EagleNet(EagleConfig(4, 2, 16, 32, 1e-6), 64)
+    net = EagleNet(EagleConfig(64, 4, 2, 16, 32, 1e-6))
     net.fc.weight.copy_(torch.cat([torch.eye(64), torch.zeros(64, 64)], 1))
     net.fc.bias.zero_()
     net.layers[0].self_attn.o_proj.weight *= noise

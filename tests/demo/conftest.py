@@ -11,14 +11,14 @@ from demo.session import Visit
 from moa_core.decoding.trace import Drafted, Finished, Prefilled, Verified
 from moa_core.decoding.tree import DraftTree, TreeSettings
 from moa_core.drafters.base import Vanilla
-from moa_core.drafters.known import WITHOUT_WEIGHTS
+from moa_core.drafters.registry import without_weights
 from moa_core.loading.catalog import DrafterInfo, Installed
 from tests.models import made_tokenizer
 
 PROMPT = "once upon a time"
 TREE = TreeSettings(3, 2, 6)
 # What is offered with any target, in the page's order; adding a drafter breaks no test here.
-WITHOUT_FILES = ordered("vanilla" if name == "none" else name for name in WITHOUT_WEIGHTS)
+WITHOUT_FILES = ordered("vanilla" if name == "none" else name for name in without_weights())
 
 
 class FakeTarget:
@@ -43,8 +43,9 @@ def loads(monkeypatch, tokenizer):
     """An engine's surroundings without weights, each run of one time; collects what was loaded."""
     loaded = []
 
-    def load_drafter(spec, target, tli=None):
-        loaded.append(spec)
+    def load_method(models, method, target, shared):
+        info = models.drafters.get(method)
+        loaded.append(info.name if info else method)
         return Vanilla()
 
     def decode(target, drafter, ids, settings, should_stop):
@@ -60,7 +61,7 @@ def loads(monkeypatch, tokenizer):
 
     there = {f"moa-n{tli}": DrafterInfo(f"moa-n{tli}", "moa", tli, TREE) for tli in (0, 1)}
     monkeypatch.setattr(module, "bundle", lambda: Installed("fake", there))
-    monkeypatch.setattr(module, "load_drafter", load_drafter)
+    monkeypatch.setattr(module, "load_method", load_method)
     monkeypatch.setattr(module, "settle", lambda target: 1)
     monkeypatch.setattr(
         module, "load_target", lambda spec, **how: loaded.append(spec) or FakeTarget(tokenizer)

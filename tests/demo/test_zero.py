@@ -22,7 +22,7 @@ from demo.live.follow import follow
 from demo.live.run import saved
 from demo.tli import tab as tli
 from moa_core.decoding.trace import Finished, Prefilled
-from moa_core.drafters.known import WITHOUT_WEIGHTS
+from moa_core.drafters.registry import without_weights
 from moa_core.errors import UserError
 from tests.demo.compare.test_compare import SETTINGS
 from tests.demo.conftest import PROMPT
@@ -122,7 +122,7 @@ def test_everything_is_loaded_at_once_and_in_this_thread(loads, lender, monkeypa
     engine = Engine()
     zero.hold(engine)
     assert threads == [threading.get_ident()]  # the package pretends a GPU in the main one alone
-    assert sorted(loads) == sorted(["fake", "moa-n0", "moa-n1", *WITHOUT_WEIGHTS])
+    assert sorted(loads) == sorted(["fake", "moa-n0", "moa-n1", *without_weights()])
     engine.target().model.parameters = None  # weights are away until a GPU is borrowed
     assert "a GPU borrowed for each run" in engine.describe() and "thread" not in engine.describe()
 

@@ -80,7 +80,7 @@ def twins(target, drafter, file):
         net = MoANet(drafter.net.config)
         made = MoADrafter(net, twin, drafter.tli, drafter.name)
     else:
-        net = EagleNet(drafter.net.config, target.config.hidden_size)
+        net = EagleNet(drafter.net.config)
         made = EagleDrafter(net, twin, drafter.name)
     named = {"sa": "self_attention", "ca": "cross_attention", "eagle": "layers.0", "fc": "fc"}
     state = dict(drafter.net.state_dict())
@@ -96,15 +96,15 @@ def twins(target, drafter, file):
 @torch.inference_mode()
 def replay(target, drafter, file, prompt, tree, count):
     """A greedy run whose trees are drafted with a file's weights: of each cycle the ids learnt, the
-    server half (MessagePack in base64), the root and the tree."""
+    server outputs (MessagePack in base64), the root and the tree."""
     twin, own = twins(target, drafter, file)
     target, capacity = target.fork(), len(prompt) + count + 128
-    drafter.serve(target, capacity)
+    drafter.open_server(target, capacity)
     own.open(twin, capacity)
     logits, learnt = target.prefill(prompt, capacity)
     token, written, cycles = int(logits.argmax()), 1, []
     while written < count:
-        half = drafter.server_half(learnt)
+        half = drafter.server_outputs(learnt)
         own.observe(learnt.ids, half)
         drafted = own.propose(token, tree)
         packed = base64.b64encode(msgspec.msgpack.encode(pack_half(half, "f32"))).decode()
@@ -126,10 +126,10 @@ def alone(target, drafter, file, text, count):
     """What a drafter with a file's weights writes by itself after the last token of a text."""
     twin, own = twins(target, drafter, file)
     target, capacity = target.fork(), len(text) + count + 8
-    drafter.serve(target, capacity)
+    drafter.open_server(target, capacity)
     own.open(twin, capacity)
     _, learnt = target.prefill(text[:-1], capacity)
-    own.observe(learnt.ids, drafter.server_half(learnt))
+    own.observe(learnt.ids, drafter.server_outputs(learnt))
     steps = own.alone(text[-1])
     written = [int(next(steps).argmax())]
     while len(written) < count:

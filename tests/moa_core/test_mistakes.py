@@ -82,10 +82,9 @@ MISTAKES = {  # a command, and for each way to go on: what the sentence must con
         ("--rate nan", "--rate must be a finite number."),
         ("--start {here}/data", "moa-n0 in {here}/data to go on from: --start names the folder"),
     ],
-    "export --format custom-generate --target {parity}/target --drafter {parity}/moa_n0": [
-        ("--to {here}/out --drafter moa-auto", "moa-auto has no files of its own"),
+    "export --target {parity}/target --drafter {parity}/moa_n0": [
+        ("--to {here}/out --drafter ngram", "ngram has no files of its own"),
         ("--to {here}/out --drafter /nowhere", "There is no folder"),
-        ("--to {here}/out --drafter {parity}/target", "is a whole language model"),
         ("--to {here}/two.jsonl", "is a file"),
         ("--to {here}", "is not empty"),
         ("--to {here}/{long}", "cannot be written to: [Errno 36]"),

@@ -13,7 +13,7 @@ from moa_core.decoding.tree import TreeSettings
 from moa_core.drafters.eagle import EagleDrafter
 from moa_core.drafters.moa import MoADrafter
 from moa_core.loading.load import load_drafter
-from moa_core.loading.untrusted import PICKLES
+from moa_core.untrusted import PICKLES
 from tests import released
 from tests.models import traced
 from tests.released import CLOSE, EOS, NEAR_TIE, check_nodes, recorded

@@ -14,7 +14,7 @@ from demo.compare.bench import run
 from demo.compare.race import race
 from demo.compare.rows import record, rows, table
 from demo.compare.run import Comparison, Plan, compare, partings
-from demo.engine import Engine, Run
+from demo.engine import Engine, PreparedRun
 from demo.session import guarded
 from moa_core.decoding.trace import Trace
 from moa_core.decoding.tree import AUTO, TreeSettings
@@ -61,7 +61,9 @@ def test_where_a_text_parts_is_found_with_the_gap_there(monkeypatch):
     text = plain_greedy(target, prompt, 7)
     late, early = [*text[:5], 1, 2], [*text[:3], text[3] + 1, *text[4:]]
     engine = Engine()
-    monkeypatch.setattr(engine, "prepare", lambda request: Run(target, prompt, Trace(), iter(())))
+    monkeypatch.setattr(
+        engine, "prepare", lambda request: PreparedRun(target, prompt, Trace(), iter(()))
+    )
     traces = {
         "moa_n0": [trace_of([3, 3], ids=text)] * 2,
         "moa_n1": [trace_of([3, 3], ids=ids) for ids in (late, text, early)],

@@ -13,8 +13,8 @@ from demo.inside.attention import (
 )
 from moa_core.decoding.trace import Drafted, Trace
 from moa_core.decoding.tree import TreeSettings
+from moa_core.drafters.attention import look
 from moa_core.errors import UserError
-from moa_core.model.attention import look
 from moa_core.text import prompt_ids
 from tests.models import speaking_target, traced, useful, variant
 

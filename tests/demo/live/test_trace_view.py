@@ -24,7 +24,7 @@ from tests.models import made_tokenizer
 ROOT = 3  # tokens of the prompt: the first new token stands there
 
 
-def verified(cycle, emitted, nodes=9, kept=False):
+def verified(cycle, emitted, nodes=9):
     """A verification, over a link, that accepted all but the last of what it emits.
 
     nodes  of its tree; more than any of these has where it is not read
@@ -32,7 +32,7 @@ def verified(cycle, emitted, nodes=9, kept=False):
     path, half = tuple(range(1, len(emitted))), (0.5,) * nodes
     return Verified(
         cycle, path, emitted[-1], (0,) * nodes, half, half, tuple(emitted), 0.01, 0.001, 0.06, 100,
-        2000, kept,
+        2000,
     )  # fmt: skip
 
 
@@ -60,19 +60,12 @@ HEALED = [
     Finished("length", {"prefill": 0.3, "draft": 0.1, "verify": 0.03, "network": 4.4,
                         "other": 0.003}),
 ]  # fmt: skip
-# Alone it wrote 20, 21, 22, and that stays; 30 comes after it.
-KEPT = [
-    *CUT, *written(6, [20, 21, 22]), LinkBack(3.0, 3),
-    drafted(1, 5, [20, 21, 22], offline=True), verified(1, [20, 21, 22, 30], kept=True),
-    Finished("length", {"network": 3.0}),
-]  # fmt: skip
 
 
 @pytest.mark.parametrize(
     ("course", "became", "waiting"),  # confirmed, changed, kept, dropped
     [
         (HEALED, (2, 3, 0, 0), []),
-        (KEPT, (0, 0, 3, 0), []),
         # The link stays lost.
         ([*CUT, *written(6, [20, 21]), Finished("offline", {"network": 9.0})], (0, 0, 0, 0),
          [20, 21]),

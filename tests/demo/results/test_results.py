@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 
 from demo.common.charts import Lane
-from demo.common.figures import tree_of
+from demo.common.figures import recorded_tree
 from demo.common.tokens.view import Feed
 from demo.inside.view import packed
 from demo.live.charts import CHARTS as LIVE
@@ -70,7 +70,7 @@ def test_a_trace_that_is_let_in_can_be_shown_everywhere(seed):
         return
     for line in Feed("r", text, by=drafted_by(trace)).add(trace.events).splitlines():
         json.loads(line, parse_constant=no_number)
-    tree_of(trace)
+    recorded_tree(trace)
     for chart in LIVE.values():
         chart([Lane.of("moa-n1", [trace])], "").to_json().encode()
     try:

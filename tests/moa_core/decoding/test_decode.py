@@ -49,7 +49,7 @@ def test_events_come_in_order_and_fit_together(method):
 
 # Seconds each part of the loop takes by the clock of `clocked`; no two sums of parts are alike.
 SECONDS = {
-    "open": 1, "prefill": 2, "server_half": 4, "observe": 8, "propose": 16, "verify": 32,
+    "open": 1, "prefill": 2, "server_outputs": 4, "observe": 8, "propose": 16, "verify": 32,
     "keep": 64, "choose": 128, "walk": 256, "stop": 512,
 }  # fmt: skip
 
@@ -76,7 +76,7 @@ def clocked(monkeypatch: pytest.MonkeyPatch, drafter: Drafter) -> Callable[[str]
 
     places = {
         Target: ("prefill", "verify", "keep"),
-        type(drafter): ("open", "server_half", "observe", "propose"),
+        type(drafter): ("open", "server_outputs", "observe", "propose"),
         loop: ("walk",),
         verifier: ("choose",),
     }
@@ -94,7 +94,7 @@ def test_every_part_is_charged_to_its_phase_and_nothing_is_lost(method, monkeypa
     work = clocked(monkeypatch, drafter)
     run = decode(target, drafter, PROMPT, Settings(40), should_stop=lambda: work("stop") < 0)
     trace = Trace(events=list(run))
-    prefill, read = taken("open", "prefill", "choose"), taken("stop", "server_half", "observe")
+    prefill, read = taken("open", "prefill", "choose"), taken("stop", "server_outputs", "observe")
     first = taken("propose")  # what the prompt has to tell is charged to the prefill
     later = read + first
     verify, other = taken("verify", "choose"), taken("walk", "keep")

@@ -63,10 +63,10 @@ class Flaky:
     def keep(self, path: Sequence[int]) -> None:
         self._here.keep(path)
 
-    def server_half(self) -> Any:
+    def server_outputs(self) -> Any:
         if self.asked == 1:
-            return self._ask(self._here.learned).half
-        return answered(self._here.learned()).half
+            return self._ask(self._here.learned).outputs
+        return answered(self._here.learned()).outputs
 
     def back(self, seconds: float) -> bool:
         self._away -= 1
@@ -87,7 +87,7 @@ def run(
     target, drafter, trace = target.fork(), drafter.fork(), Trace()
     settings = Settings(count, TREE, sampling or Sampling(), eos, away or Away(patience=9))
     flaky = Flaky(target, drafter, losses)
-    drafter.fork = lambda: drafter  # the loop's fork must be the one whose server half is asked
+    drafter.fork = lambda: drafter  # the loop's fork must be the one whose server outputs is asked
     for _ in trace.record(decode(target, drafter, PROMPT, settings, should_stop, flaky)):
         pass
     return Trace.from_json(trace.to_json())
@@ -123,10 +123,10 @@ def test_what_is_written_alone_is_as_probable_as_in_a_tree(method):
     for weight in drafter.net.parameters():  # so large that every part matters
         if weight.ndim > 1:
             weight.normal_(std=0.12)
-    drafter.serve(target, 60)
+    drafter.open_server(target, 60)
     _, observation = target.prefill(PROMPT, 40)
     drafter.open(target, 60)
-    drafter.observe(observation.ids, drafter.server_half(observation))
+    drafter.observe(observation.ids, drafter.server_outputs(observation))
     for shape in (TREE, TreeSettings(6, 1, 6), TREE):  # what was written alone is forgotten
         tree = drafter.propose(7, shape)
         for node in range(len(tree)):

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from moa_core.decoding.decode import Settings, about
 from moa_core.decoding.policy import FIXED_CYCLES, GOES_ON, Curve, Experience, Line, Sizer
-from moa_core.decoding.settings import tree_of
+from moa_core.decoding.settings import requested_tree
 from moa_core.decoding.trace import Drafted, Trace, Verified
 from moa_core.decoding.tree import AUTO, DraftTree, Frontier, Node, TreeSettings, grow
 from moa_core.decoding.verify import Sampling
@@ -200,11 +200,11 @@ def test_on_a_gpu_the_drafters_own_tree_takes_its_place():
     drafter, target = Vanilla(), tiny_target()
     drafter.tree = TreeSettings(7, 8, 61)
     asked = Settings(tree=AUTO)
-    assert tree_of(asked, target, drafter) == AUTO
+    assert requested_tree(asked, target, drafter) == AUTO
     assert about(target, drafter, asked)["settings"]["tree"]["auto"]
     far = SimpleNamespace(device=torch.device("cuda"))
-    assert tree_of(asked, far, drafter) == drafter.tree
-    assert tree_of(Settings(tree=TreeSettings()), far, drafter) == TreeSettings()
+    assert requested_tree(asked, far, drafter) == drafter.tree
+    assert requested_tree(Settings(tree=TreeSettings()), far, drafter) == TreeSettings()
 
 
 def test_no_tree_is_deeper_than_what_is_still_wanted():

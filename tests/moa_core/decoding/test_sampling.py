@@ -9,6 +9,7 @@ from __future__ import annotations
 import copy
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from importlib import import_module
 from itertools import product
@@ -21,7 +22,7 @@ from torch import Tensor, nn
 from moa_core.decoding.trace import Trace, Verified
 from moa_core.decoding.tree import DraftTree, Frontier, TreeSettings, grow
 from moa_core.decoding.verify import Sampling, target_probs, uniform, walk
-from moa_core.drafters.base import Drafter, ServerHalf, Vanilla
+from moa_core.drafters.base import Drafter, ServerOutputs, Vanilla
 from moa_core.model.target import Observation, Target
 from tests.models import tiny_target, traced, useful
 
@@ -52,7 +53,7 @@ class TableTarget:
     context = 1_000
     eos_ids = ()
     device = torch.device("cpu")
-    verifier = Target.verifier
+    torch_threads = nullcontext
 
     def __init__(self, table: Tensor) -> None:
         self.table = table  # [V, V, V]
@@ -89,7 +90,7 @@ class TableDrafter(Drafter):
     def open(self, target: Target, capacity: int) -> None:
         pass
 
-    def observe(self, ids: Sequence[int], half: ServerHalf) -> None:
+    def observe(self, ids: Sequence[int], half: ServerOutputs) -> None:
         pass
 
     def propose(self, token: int, settings: TreeSettings) -> DraftTree:

@@ -117,7 +117,6 @@ def cycles(draw: st.DrawFn) -> list[Any]:
         Verified(
             number, path, draw(WHOLE), draw(ids), draw(probs), draw(probs),
             tuple(draw(st.lists(WHOLE, max_size=len(path) + 1))), draw(SECONDS), draw(SECONDS),
-            kept=draw(st.booleans()),
         ),
     ]  # fmt: skip
 

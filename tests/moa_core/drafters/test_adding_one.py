@@ -10,13 +10,17 @@ from types import ModuleType
 from typing import Any
 
 import pytest
+import torch
 
 from demo.common.methods import label
 from demo.engine import Engine
 from moa_core.__main__ import main
 from moa_core.decoding.trace import Drafted
 from moa_core.loading.load import load_drafter, load_target
-from tests.models import save_bundle, traced
+from moa_core.train.drafters import fresh, trainee
+from moa_core.train.losses import Weights
+from moa_core.train.teacher import teach
+from tests.models import one_reply, save_bundle, tiny_target, traced
 
 ROOT = Path(__file__).parents[3]
 PAGE = (ROOT / "docs" / "adding_a_drafter.md").read_text(encoding="utf-8")
@@ -44,12 +48,29 @@ def followed(monkeypatch: pytest.MonkeyPatch) -> dict[str, ModuleType]:
     return made
 
 
-def test_its_test_passes(followed):
+def test_its_tests_pass(followed, tmp_path):
     tests = vars(followed["tests.moa_core.drafters.test_bigram"])
-    named = [found for name, found in tests.items() if name.startswith("test_")]
-    assert named
-    for test in named:
-        test()
+    tests["test_bigrams_change_no_text"]()
+    tests = vars(followed["tests.moa_core.drafters.test_pairs"])
+    tests["test_pairs_change_no_text_and_can_be_saved"](tmp_path)
+
+
+def test_the_one_with_weights_learns(followed):
+    target = tiny_target()
+    batch = one_reply(torch.randint(0, 64, (8, 32), generator=torch.Generator().manual_seed(0)), 1)
+    trained, lesson = (
+        trainee(fresh("pairs", target, 0), target, Weights()),
+        teach(target, batch, set()),
+    )
+    optimizer = torch.optim.Adam(trained.parameters(), lr=0.01)
+    losses = []
+    for step in range(30):
+        loss, _ = trained(batch, lesson, None, step)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        losses.append(float(loss.detach()))
+    assert losses[-1] < 0.7 * losses[0]
 
 
 def test_its_commands_run(tmp_path, monkeypatch, capsys):

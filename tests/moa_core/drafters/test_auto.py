@@ -10,11 +10,10 @@ import pytest
 import torch
 
 from moa_core.decoding import trace as trace_module
-from moa_core.decoding.policy import BLOCK, Chooser
 from moa_core.decoding.trace import Drafted, Verified
 from moa_core.decoding.tree import DraftTree, TreeSettings
 from moa_core.decoding.verify import Sampling
-from moa_core.drafters.auto import AutoDrafter
+from moa_core.drafters.auto import BLOCK, AutoDrafter, Chooser
 from moa_core.drafters.base import Vanilla
 from moa_core.drafters.moa import MoADrafter
 from moa_core.errors import UserError
@@ -156,7 +155,7 @@ def test_what_was_missed_is_taken_in_as_if_nothing_had_been(monkeypatch):
             alone, known = waited.fork(), len(waited.ids)
             assert waited.ids == whole[:known] and known > len(PROMPT)
             alone.open(twin, len(whole))
-            alone.observe(observation.ids, alone.server_half(observation))
+            alone.observe(observation.ids, alone.server_outputs(observation))
             for cache in ("memory", "tail") if waited.tli else ("memory",):
                 found, expected = (getattr(each, cache) for each in (waited, alone))
                 torch.testing.assert_close(found.read(0, known), expected.read(0, known))

@@ -6,10 +6,10 @@ import torch
 from moa_core.decoding.trace import Verified
 from moa_core.decoding.tree import TreeSettings
 from moa_core.drafters import moa
-from moa_core.drafters.moa import MoAConfig, Sizes
+from moa_core.drafters.moa import MoAConfig, MoADrafter, Sizes
 from moa_core.errors import UserError
 from moa_core.model.cache import token_vectors
-from moa_core.train.drafters import fresh, moa_config
+from moa_core.train.drafters import fresh
 from tests.models import tiny_target, traced, useful
 from tests.released import recorded
 
@@ -18,29 +18,31 @@ SHORT = [3, 7, 1, 9, 4, 2, 6]
 
 
 @torch.inference_mode()
-def server_half(method: str, ids: list[int]) -> dict[str, torch.Tensor]:
+def server_outputs(method: str, ids: list[int]) -> dict[str, torch.Tensor]:
     target = tiny_target(layers=4)
     drafter, run = useful(method, target), target.fork()
     drafter.open(run, 64)
-    return drafter.server_half(run.prefill(ids, 64)[1])
+    return drafter.server_outputs(run.prefill(ids, 64)[1])
 
 
 def test_long_prompts_are_condensed_in_chunks_to_the_same_memory(monkeypatch):
-    whole = server_half("moa-n2", PROMPT)
+    whole = server_outputs("moa-n2", PROMPT)
     monkeypatch.setattr(moa, "LSA_CHUNK", 4)
-    for name, tensor in server_half("moa-n2", PROMPT).items():
+    for name, tensor in server_outputs("moa-n2", PROMPT).items():
         torch.testing.assert_close(tensor, whole[name])
 
 
 def test_little_travels_from_the_server():
     """2 * G_ca * d numbers a token, and for N > 0 the K and V of N layers."""
     target = tiny_target(layers=4)
-    memory = {"memory": (1, 2, moa_config(target).ca.kv_heads, len(PROMPT), target.head_dim)}
+    memory = {
+        "memory": (1, 2, MoADrafter.fresh_sizes(target).ca.kv_heads, len(PROMPT), target.head_dim)
+    }
     tail = {"tail": (2, 2, target.kv_heads, len(PROMPT), target.head_dim)}
     for method, shapes in (("moa-n0", memory), ("moa-n2", memory | tail)):
-        half = server_half(method, PROMPT)
+        half = server_outputs(method, PROMPT)
         assert {name: tuple(tensor.shape) for name, tensor in half.items()} == shapes
-        assert useful(method, target).half_shapes(target, len(PROMPT)) == shapes
+        assert useful(method, target).output_shapes(target, len(PROMPT)) == shapes
 
 
 def test_scaled_rope_goes_into_self_attention_alone():
@@ -68,7 +70,7 @@ def test_lsa_heads_that_do_not_divide_the_width_are_refused(heads, head_dim):
 def test_a_fresh_drafter_finds_lsa_heads_for_any_target(heads, kv_heads, head_dim):
     sizes = {"num_attention_heads": heads, "num_key_value_heads": kv_heads, "head_dim": head_dim}
     target = tiny_target(hidden_size=heads * 2, **sizes)
-    config = moa_config(target)
+    config = MoADrafter.fresh_sizes(target)
     assert config.lsa is not None and 1 <= config.lsa.heads <= heads
     assert config.lsa.heads * config.lsa.head_dim == target.kv_width
     for sizes in (config.sa, config.ca, config.lsa):
@@ -82,8 +84,8 @@ def test_each_verified_token_goes_through_lsa_once_and_in_order(monkeypatch, tli
     target = tiny_target()
     drafter = useful(f"moa-n{tli}", target)
     monkeypatch.setattr(drafter, "fork", lambda: drafter)
-    calls, seen, half = recorded(monkeypatch, drafter.net, "memory"), [], drafter.server_half
-    monkeypatch.setattr(drafter, "server_half", lambda one: seen.append(one) or half(one))
+    calls, seen, half = recorded(monkeypatch, drafter.net, "memory"), [], drafter.server_outputs
+    monkeypatch.setattr(drafter, "server_outputs", lambda one: seen.append(one) or half(one))
     trace = traced(target, drafter, SHORT, max_new_tokens=60, tree=TreeSettings(3, 2, 5))
     assert max(trace.accepted_lengths) > 1 and len(trace.of(Verified)) > 5
     # What the last verification taught is not observed any more: nothing is drafted after it.

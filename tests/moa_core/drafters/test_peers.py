@@ -11,11 +11,9 @@ from moa_core.drafters.base import Drafter
 from moa_core.drafters.independent import IndependentDrafter, as_model
 from moa_core.drafters.ngram import NgramDrafter
 from moa_core.errors import UserError
-from moa_core.loading.drafter_files import save_drafter, whole_model
-from moa_core.loading.fit import check_tokenizer
+from moa_core.loading.drafter_files import check_tokenizer, save_drafter, whole_model
 from moa_core.loading.load import load_drafter
-from moa_core.loading.memory import parameters
-from moa_core.model.target import Target
+from moa_core.model.target import Target, parameters
 from moa_core.train.batches import Batch
 from moa_core.train.drafters import fresh, trainee
 from moa_core.train.losses import Weights
@@ -116,7 +114,7 @@ def _training_logits(drafter: Drafter, target: Target, batch: Batch, root: int) 
     if drafter.name == "medusa":
         return target.head(trained.net(lesson.hidden)[0, root - 1, :5])
     if drafter.name == "independent":
-        return target.head(trained.features(batch))[0, root:-1]
+        return target.head(trained.features(batch, lesson))[0, root:-1]
     hidden = trained.net.norm(trained.features(batch, lesson, one_block(batch)))
     return target.head(hidden)[0, root:-1]
 

@@ -120,7 +120,7 @@ def test_alone_it_writes_words_alone(method, target):
     _, seen = target.prefill(PROMPT, 64)
     drafter.open(target, 64)
     _, seen = target.prefill(PROMPT, 64)  # with what the drafter taps
-    drafter.observe(PROMPT, drafter.server_half(seen))
+    drafter.observe(PROMPT, drafter.server_outputs(seen))
     steps = drafter.alone(7)
     assert next(steps).shape == steps.send(3).shape == WORDS.shape
     steps.close()

@@ -109,7 +109,7 @@ def levels_of(target: Target, drafter: Drafter) -> list[Tensor]:
     drafter.open(target, 80)
     _, seen = target.prefill(PROMPT, 80)
     for token in (5, 8):
-        drafter.observe(seen.ids, drafter.server_half(seen))
+        drafter.observe(seen.ids, drafter.server_outputs(seen))
         drafter.root(token)
         drafter.forget()
         said.append(drafter.root(token)[None])  # asked for anew

@@ -86,10 +86,13 @@ HALVES: dict[str, Callable[[dict[str, Numbers]], Any]] = {
 def test_a_drafter_knows_the_shapes_of_its_half_and_no_other_is_let_in(method):
     target = tiny_target(family="qwen3", head_dim=12, num_key_value_heads=1)
     drafter = Vanilla() if method == "vanilla" else fresh(method, target, 0)
-    drafter.serve(target, 64)
+    drafter.open_server(target, 64)
     _, seen = target.prefill(PROMPT, 64)
     for count in (1, 7, 20):
-        made, due = drafter.server_half(seen.part(0, count)), drafter.half_shapes(target, count)
+        made, due = (
+            drafter.server_outputs(seen.part(0, count)),
+            drafter.output_shapes(target, count),
+        )
         assert {name: (*tensor.shape,) for name, tensor in made.items()} == due
         half = pack(made, "bf16")
         check_half(half, due, "bf16")

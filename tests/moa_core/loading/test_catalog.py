@@ -9,25 +9,28 @@ from typing import Any
 import pytest
 
 from moa_core.decoding.tree import TreeSettings
-from moa_core.drafters.known import WITHOUT_WEIGHTS
+from moa_core.drafters.names import tli_of
+from moa_core.drafters.registry import without_weights
 from moa_core.errors import UserError
-from moa_core.loading.catalog import bundle as bundle_of
 from moa_core.loading.catalog import (
+    DrafterInfo,
+    Installed,
     bundled_drafters,
-    by_method,
     default_target,
     drafter_name,
+    known_drafters,
     layers_needed,
     locate,
+    named,
 )
+from moa_core.loading.catalog import bundle as bundle_of
 from moa_core.loading.load import (
-    first_eagle,
     load_drafter,
+    load_method,
     load_target,
     wanted_drafts,
 )
-from moa_core.loading.names import tli_of
-from moa_core.loading.presets import PRESETS, preset
+from moa_core.loading.presets import LLAMA3_EAGLE, PRESETS, preset
 from moa_core.model.target import Target
 
 
@@ -40,7 +43,8 @@ def test_the_bundle_is_listed_from_its_configs(bundle):
         ("moa-n1", "moa", 1, TreeSettings(3, 2, 7)),
     ]
     offered = bundle_of()
-    assert offered.bundled and list(offered.drafters) == ["eagle2", "moa-n0", "moa-n1", "eagle"]
+    assert offered.bundled and list(offered.drafters) == ["eagle2", "moa-n0", "moa-n1"]
+    assert known_drafters() == offered.methods
 
 
 @pytest.mark.parametrize(
@@ -89,7 +93,7 @@ def test_layers_are_known_before_the_target(bundle, tmp_path):
     ],
 )  # fmt: skip
 def test_a_drafters_method_is_known_by_its_config(tmp_path, config, method):
-    assert next(iter(by_method([config_in(tmp_path / "a", **config)]))) == method
+    assert list(named("", [config_in(tmp_path / "a", **config)]).drafters) == [method]
 
 
 def test_named_drafters_have_their_trees_and_one_method_each(tmp_path):
@@ -97,13 +101,16 @@ def test_named_drafters_have_their_trees_and_one_method_each(tmp_path):
     raw = config_in(tmp_path / "raw", architectures=["MOASpec"])
     head = config_in(tmp_path / "head", num_hidden_layers=1)
     large = TreeSettings(6, 8, 62)
-    assert by_method([ours], large)["moa-n0"].tree.depth == 4
-    assert by_method([raw], large)["moa-n0"].tree == large
-    assert sorted(by_method([raw, head])) == ["eagle", "eagle2", "moa-n0"]
+    llama3 = PRESETS["llama3-8b"]
+    assert named("", [ours], llama3).drafters["moa-n0"].tree.depth == 4
+    assert named("", [raw], llama3).drafters["moa-n0"].tree == large
+    assert named("", [], llama3).drafters["eagle2"] == (LLAMA3_EAGLE, "eagle2", 0, large)
+    methods = ["moa-n0", "eagle2", "eagle", *without_weights()]
+    assert named("", [raw, head]).methods == methods
     with pytest.raises(UserError, match=r"ours and .*raw are both moa-n0 drafters"):
-        by_method([ours, raw])
+        named("", [ours, raw])
     with pytest.raises(UserError, match="tree is 3: Expected `object`"):
-        by_method([config_in(tmp_path / "odd", drafter={"method": "moa", "tree": 3})])
+        named("", [config_in(tmp_path / "odd", drafter={"method": "moa", "tree": 3})])
 
 
 def test_presets_are_pinned_to_commits():
@@ -114,17 +121,21 @@ def test_presets_are_pinned_to_commits():
     assert tli_of("moa-n3") == 3 and tli_of("eagle2") == 0
 
 
-OFFERED = ", ".join(("eagle2, moa-n0, moa-n1, eagle, moa-auto", *WITHOUT_WEIGHTS))
+MOA = DrafterInfo("moa-n0", "moa", 0, TreeSettings())
+OFFERED = ", ".join(("eagle2, moa-n0, moa-n1, eagle, moa-auto", *without_weights()))
 REFUSED: list[tuple[Callable[[Target], object], str]] = [
     (lambda t: load_drafter("eagl2", t), f"no drafter 'eagl2': choose from {OFFERED}, or"),
     (lambda t: layers_needed("eagl2"), f"no drafter 'eagl2': choose from {OFFERED}, or"),
     (lambda t: layers_needed("moa-n1", -1), "from 0 up"),
-    (lambda t: by_method(["vanilla"]), "vanilla has no files of its own"),
+    (lambda t: named("", ["vanilla"]), "vanilla has no files of its own"),
     (lambda t: preset("llama9"), "no preset 'llama9': choose from smollm2-135m-original, llama3"),
     (lambda t: load_drafter(None, t, 2), r"N = 2 \(trained: 0, 1\).* --methods moa-n2"),
     (lambda t: load_drafter("none", t, 1), "Without a drafter there is no TLI"),
     (lambda t: load_drafter("moa-auto", t, 1), "chooses N itself: leave out --tli"),
-    (lambda t: first_eagle("moa-n0", t), "moa-n0 is not an EAGLE head"),
+    (
+        lambda t: load_method(Installed("", {"eagle2": MOA}), "eagle", t),
+        "moa-n0 is not an EAGLE head",
+    ),
     (lambda t: load_target("moa-n0"), "moa-n0 is a drafter"),
     (lambda t: load_target(dtype="int7"), "^Unknown dtype 'int7'"),
     (lambda t: load_target(bits=3), "in 4 or 8 bits, not in 3"),

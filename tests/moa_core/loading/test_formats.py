@@ -13,8 +13,7 @@ from moa_core.decoding.tree import TreeSettings
 from moa_core.drafters.base import Drafter
 from moa_core.drafters.moa import MoADrafter
 from moa_core.errors import UserError
-from moa_core.loading.drafter_files import save_drafter
-from moa_core.loading.fit import weights_hash
+from moa_core.loading.drafter_files import save_drafter, weights_hash
 from moa_core.loading.load import load_drafter, load_target
 from moa_core.model.target import Target
 from tests.models import (
@@ -140,7 +139,7 @@ DAMAGES: list[tuple[Callable[[Path], object], str]] = [
     (lambda folder: (folder / "config.json").unlink(), "has no config.json"),
     (lambda folder: (folder / WEIGHTS).unlink(), "has no model.safetensors"),
     (
-        lambda folder: save_file({"weight": torch.zeros(2, 2)}, folder / WEIGHTS),
+        lambda folder: [strip(folder), save_file({"weight": torch.zeros(2, 2)}, folder / WEIGHTS)],
         "mine holds neither a MoA drafter nor any other drafter known here.",
     ),
     (keys(drafter=7), "whose drafter is"),

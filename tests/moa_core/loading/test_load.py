@@ -8,8 +8,10 @@ import torch
 from moa_core.drafters.base import Vanilla
 from moa_core.drafters.moa import MoADrafter
 from moa_core.errors import UserError
+from moa_core.loading.catalog import bundle as bundled
 from moa_core.loading.load import (
     load_drafter,
+    load_method,
     load_target,
     pick_device,
     pick_dtype,
@@ -28,6 +30,8 @@ def test_defaults_are_the_bundled_target_and_moa(bundle):
     assert load_drafter(bundle / "eagle2", target).name == "eagle2"
     for name in ("eagle2", "eagle", "ngram", "moa-auto"):
         assert load_drafter(name.upper(), target).name == name
+    shared = load_method(bundled(), "moa-auto", target, {"moa-n1": drafter})
+    assert shared.candidates[1].net is drafter.net is not shared.candidates[0].net
 
 
 @pytest.mark.parametrize(

@@ -21,13 +21,12 @@ from moa_core.loading.memory import (
     check_room,
     estimate,
     of_shapes,
-    parameters,
     stored,
 )
 from moa_core.loading.presets import LLAMA3, LLAMA3_EAGLE, LLAMA3_MOA, PRESETS
-from moa_core.loading.untrusted import PICKLES
-from moa_core.model.target import Target
+from moa_core.model.target import Target, parameters
 from moa_core.runtime import free_bytes
+from moa_core.untrusted import PICKLES
 from tests.models import save_target, tiny_target
 from tests.published import published_nets, save_published
 
@@ -118,7 +117,7 @@ def test_working_memory_is_above_what_a_long_prompt_takes(spec, tmp_path, pickle
     target.prefill([7], 8)  # joins matrices, in the place of those they are made of
     with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as run:
         _, seen = target.prefill([7] * 2040, 2048)
-        drafter.observe(seen.ids, drafter.server_half(seen))
+        drafter.observe(seen.ids, drafter.server_outputs(seen))
     expected = target.need.working + target.need.cache
     assert 0.5 * expected < peak(run) < expected, (peak(run), expected)
 

@@ -13,13 +13,13 @@ import pytest
 from moa_core.__main__ import main
 from moa_core.decoding.tree import TreeSettings
 from moa_core.drafters.eagle import EagleDrafter
-from moa_core.drafters.known import WITHOUT_WEIGHTS
 from moa_core.drafters.moa import MoADrafter
+from moa_core.drafters.registry import without_weights
 from moa_core.errors import UserError
 from moa_core.loading.load import load_drafter, load_target
 from moa_core.loading.presets import LLAMA3, LLAMA3_EAGLE, LLAMA3_MOA, PRESETS
-from moa_core.loading.untrusted import PICKLES
 from moa_core.text import prompt_ids
+from moa_core.untrusted import PICKLES
 from tests.moa_core.conftest import Hub
 from tests.models import plain_greedy, traced
 from tests.published import save_published
@@ -93,7 +93,7 @@ def test_generate_takes_a_preset(pinned, capsys):
         ("--target a/b", "name --preset or --target, not both"),
         (
             "--drafter eagle",
-            f"called 'eagle': choose from moa-n0, eagle2, {', '.join(WITHOUT_WEIGHTS)}",
+            f"called 'eagle': choose from moa-n0, eagle2, {', '.join(without_weights())}",
         ),
         ("--server ws://x:1 --load-in-8bit", "--load-in-... is for serve"),
     ],

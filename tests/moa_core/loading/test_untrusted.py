@@ -25,8 +25,8 @@ from moa_core.link.client_weights import open_target, write
 from moa_core.loading.drafter_files import build_drafter, save_drafter
 from moa_core.loading.load import load_drafter, load_target
 from moa_core.loading.memory import estimate
-from moa_core.loading.untrusted import MOST_PARTS, PICKLES, check_sizes, read_config, read_tensors
 from moa_core.model.target import Target
+from moa_core.untrusted import MOST_PARTS, PICKLES, check_sizes, read_config, read_tensors
 from tests.models import (
     edit_config,
     plain_greedy,

@@ -14,7 +14,7 @@ from moa_core.decoding.verify import compare_with_plain
 from moa_core.loading.load import load_drafter, load_target
 from moa_core.model.target import Target
 from moa_core.text import prompt_ids
-from moa_core.train.loop import Run
+from moa_core.train.loop import TrainingRun
 from tests.moa_core.train.conftest import logged
 from tests.models import (
     chatml_tokenizer,
@@ -104,14 +104,14 @@ def test_a_folder_of_text_trains_and_the_command_it_prints_works(bundle, tmp_pat
 
 
 def test_ctrl_c_ends_in_a_line_that_says_where_it_goes_on(command, tmp_path, capsys, monkeypatch):
-    advance = Run._advance
+    advance = TrainingRun._advance
 
-    def interrupted(self: Run, *given: Any) -> Any:
+    def interrupted(self: TrainingRun, *given: Any) -> Any:
         if self.update == 2:
             raise KeyboardInterrupt
         return advance(self, *given)
 
-    monkeypatch.setattr(Run, "_advance", interrupted)
+    monkeypatch.setattr(TrainingRun, "_advance", interrupted)
     assert main([*command, "--updates", "4", "--save-every", "0"]) == 130
     last = capsys.readouterr().err.splitlines()[-1]
     assert last == "Stopped; the same command goes on from update 2."

@@ -13,7 +13,7 @@ from moa_core.errors import UserError
 from moa_core.train import loop
 from moa_core.train.batches import Batches, Recipe
 from moa_core.train.drafters import Plan, fresh, trainee
-from moa_core.train.loop import Machine, Run, Schedule, optimisers
+from moa_core.train.loop import Machine, Schedule, TrainingRun, optimisers
 from moa_core.train.losses import Weights
 from moa_core.train.masks import on_policy
 from moa_core.train.teacher import teach
@@ -41,7 +41,7 @@ class Training:
             for name, drafter in self.drafters.items()
         }
         recipe = Recipe(data, data.parent / "tokenizer", seed, row_length=48)
-        self.run = Run(
+        self.run = TrainingRun(
             folder, models, Batches(recipe, 4),
             Schedule(updates, {"": 3e-3, "eagle2": 1e-3}, warmup=3, **more),
             Machine(save_every=40.0), {"seed": seed},
@@ -177,12 +177,12 @@ def test_matrices_alone_decay(muon):
 
 
 def test_the_rate_rises_then_falls_to_its_floor_and_stays_there():
-    schedule = Schedule(100, {"": 1.0}, warmup=10, floor=0.1)
+    schedule = Schedule(100, {"": 1.0}, warmup=10)
     factors = [schedule.factor(update, 100) for update in range(100)]
     assert factors[0] == pytest.approx(0.1) and factors[9] == 1.0
     assert factors[:10] == sorted(factors[:10])
     assert factors[10:] == sorted(factors[10:], reverse=True)
-    assert [schedule.factor(late, 100) for late in (100, 150)] == pytest.approx([0.1, 0.1])
+    assert [schedule.factor(late, 100) for late in (100, 150)] == pytest.approx([0.05, 0.05])
 
 
 def test_drafters_draw_the_same_boundaries_after_a_pause(data, tmp_path):

@@ -10,9 +10,9 @@ from torch.nn.functional import scaled_dot_product_attention
 from moa_core.decoding.trace import Drafted
 from moa_core.decoding.tree import TreeSettings
 from moa_core.drafters import base
+from moa_core.drafters.attention import ca_weights, look, lsa_weights
 from moa_core.drafters.moa import MoADrafter
 from moa_core.errors import UserError
-from moa_core.model.attention import ca_weights, look, lsa_weights
 from moa_core.model.layers import DecoderLayer, RMSNorm, grouped_attention
 from moa_core.model.target import Target
 from moa_core.train.drafters import fresh
@@ -81,7 +81,7 @@ def logits_from_weights(target: Target, drafter: MoADrafter, ids: list[int]) -> 
     run, drafter, known = target.fork(), drafter.fork(), len(ids) - 1
     drafter.open(run, len(ids) + 1)
     _, observed = run.prefill(ids[:-1], len(ids))
-    drafter.observe(observed.ids, drafter.server_half(observed))
+    drafter.observe(observed.ids, drafter.server_outputs(observed))
     query = drafter.query(ids[-1])
     weights = ca_weights(drafter, query)
     assert weights.shape == (drafter.net.config.ca.heads, known) and weights.std(-1).min() > 1e-3
@@ -97,7 +97,7 @@ def logits_from_weights(target: Target, drafter: MoADrafter, ids: list[int]) -> 
 def test_long_texts_are_read_in_chunks_alike(monkeypatch):
     target, drafter = attentive(0, "mean")
     whole = look(target, drafter, PROMPT)
-    monkeypatch.setattr("moa_core.model.attention.LSA_CHUNK", 4)
+    monkeypatch.setattr("moa_core.drafters.attention.LSA_CHUNK", 4)
     torch.testing.assert_close(look(target, drafter, PROMPT).layers, whole.layers)
 
 

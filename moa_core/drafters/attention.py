@@ -11,13 +11,12 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from moa_core.decoding.decode import check_prompt
 from moa_core.drafters.base import Drafter
 from moa_core.drafters.moa import LSA_CHUNK, MoADrafter, MoANet
 from moa_core.errors import UserError
 from moa_core.model.cache import token_vectors
 from moa_core.model.layers import Rope
-from moa_core.model.target import Target
+from moa_core.model.target import Target, check_prompt
 
 
 @dataclass(frozen=True)
@@ -47,7 +46,7 @@ def look(target: Target, drafter: Drafter, ids: Sequence[int]) -> Looks:
     target, drafter = target.fork(), drafter.fork()
     drafter.open(target, len(ids))
     _, seen = target.prefill(ids[:-1], len(ids))
-    drafter.observe(seen.ids, drafter.server_half(seen))
+    drafter.observe(seen.ids, drafter.server_outputs(seen))
     layers = None
     if drafter.layer_rope:
         vectors = token_vectors(seen.keys_values())  # [n, L, W]

@@ -11,18 +11,10 @@ VANILLA = "vanilla"  # plain decoding
 NGRAM = "ngram"
 AUTO = "moa-auto"  # all trained N, one chosen for each cycle
 MOA = re.compile(r"moa-n(\d{1,4})")
-LABELS = {
-    "moa": "MoA",
+LABELS = {  # of methods that are not in the registry
     AUTO: "MoA, auto N",
     "given": "Drafter",
-    "eagle2": "EAGLE-2",
-    "eagle3": "EAGLE-3",
     "eagle": "EAGLE",
-    "tandem": "Tandem",
-    "medusa": "Medusa",
-    "independent": "Independent model",
-    NGRAM: "N-gram lookup",
-    VANILLA: "Plain",
     "hf-generate": "transformers generate",
     "hf-assisted": "transformers assisted",
     "hf-lookup": "transformers lookup",
@@ -49,7 +41,10 @@ def family(name: str) -> str:
 
 def label(name: str) -> str:
     """moa-n1 -> MoA N=1, eagle2 -> EAGLE-2."""
-    words = LABELS.get(family(name), name)
+    from moa_core.drafters.registry import METHODS  # imports torch, which --help avoids
+
+    kind = METHODS.get(family(name))
+    words = kind.label if kind else LABELS.get(name, name)
     return f"{words} N={tli_of(name)}" if family(name) == "moa" else words
 
 

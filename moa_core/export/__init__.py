@@ -1,1 +1,0 @@
-"""Drafters handed over to transformers."""
