@@ -18,6 +18,11 @@ class UserError(ValueError):
     """A user's mistake: one sentence that says what to change."""
 
 
+def is_whole(value: object, least: float, most: float = float("inf")) -> bool:
+    """Whether it is a whole number in this range; True and False are none."""
+    return isinstance(value, int) and not isinstance(value, bool) and least <= value <= most
+
+
 def first_line(error: Exception) -> str:
     """The first line of an error's text, with the next one after a colon; else its type."""
     lines = [line.strip() for line in str(error).strip().splitlines()] or [type(error).__name__]

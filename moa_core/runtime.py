@@ -78,9 +78,8 @@ def _seconds(target: Target) -> float:
     """Seconds of the fastest plain step plus the fastest verification of a tree."""
     from moa_core.decoding.tree import DraftTree
 
-    nodes = NODES + 1
-    chain = DraftTree((0,) * nodes, tuple(range(-1, NODES)), tuple(range(nodes)), (0.0,) * nodes)
-    target.prefill([0] * READ, READ + nodes)  # a run keeps its initial number of threads
+    chain = DraftTree.chain(0, [0] * NODES, [0.0] * NODES)
+    target.prefill([0] * READ, READ + NODES + 1)  # a run keeps its initial number of threads
 
     def took(tree: DraftTree) -> float:
         began = time.perf_counter()

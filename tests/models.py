@@ -151,8 +151,15 @@ def drafter_of(method: str, target: Target) -> Drafter:
         return without_weights()[method]()
     if method == "moa-auto":
         return AutoDrafter([useful(f"moa-n{tli}", target) for tli in (0, 1)])
-    if method in ("eagle3", "tandem", "independent", "medusa"):
+    if method in ("eagle3", "tandem", "independent"):
         return fresh(method, target, seed=1)
+    if method == "medusa":
+        medusa = fresh(method, target, seed=1)
+        torch.manual_seed(2)
+        with torch.no_grad():
+            for weight in medusa.net.parameters():  # which start at zero
+                weight.normal_(std=0.1)
+        return medusa
     if method == "eagle":
         eagle = useful("eagle2", target)
         eagle.static = True

@@ -26,8 +26,7 @@ PHASES = "draft", "verify", "other"
 
 def chain(ids: list[int]) -> DraftTree:
     """A tree of one branch."""
-    count = len(ids)
-    return DraftTree(tuple(ids), tuple(range(-1, count - 1)), tuple(range(count)), (0.0,) * count)
+    return DraftTree.chain(ids[0], ids[1:], [0.0] * (len(ids) - 1))
 
 
 def call_ms(target: Target, ids: list[int], count: int) -> float:

@@ -13,7 +13,7 @@ import torch
 from moa_core.decoding.tree import TreeSettings
 from moa_core.decoding.verify import Sampling
 from moa_core.drafters.base import Drafter
-from moa_core.errors import UserError
+from moa_core.errors import UserError, is_whole
 from moa_core.model.target import Target, draft_precision
 
 
@@ -46,8 +46,7 @@ class Settings:
     away: Away = field(default_factory=Away)
 
     def __post_init__(self) -> None:
-        count = self.max_new_tokens
-        if isinstance(count, bool) or not isinstance(count, int) or count < 1:
+        if not is_whole(self.max_new_tokens, 1):
             raise UserError("The number of new tokens must be a whole number, at least 1.")
         for name, kind in (("tree", TreeSettings), ("sampling", Sampling), ("away", Away)):
             if not isinstance(found := getattr(self, name), kind):

@@ -16,7 +16,7 @@ from msgspec import Meta
 from numpy.typing import NDArray
 from torch import Tensor
 
-from moa_core.errors import UserError
+from moa_core.errors import UserError, is_whole
 
 LIMITS = {"depth": 32, "breadth": 64, "budget": 1024}
 
@@ -38,8 +38,7 @@ class TreeSettings:
 
     def __post_init__(self) -> None:
         for name, limit in LIMITS.items():
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= limit:
+            if not is_whole(getattr(self, name), 1, limit):
                 raise UserError(f"Tree {name} must be a whole number from 1 to {limit}.")
 
     def as_dict(self) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from transformers import (
 )
 
 from moa_core.decoding.tree import DraftTree
-from moa_core.errors import UserError
+from moa_core.errors import UserError, is_whole
 
 if TYPE_CHECKING:
     from moa_core.model.target import Target
@@ -40,9 +40,9 @@ class Sampling:
             raise UserError("Temperature must be a number from 0 (greedy) to 100.")
         if not (isinstance(self.top_p, Real) and 0 < self.top_p <= 1):
             raise UserError("Top-p must be a number above 0 and at most 1.")
-        if isinstance(self.top_k, bool) or not isinstance(self.top_k, int) or self.top_k < 0:
+        if not is_whole(self.top_k, 0):
             raise UserError("Top-k must be a whole number, 0 for off.")
-        if isinstance(self.seed, bool) or not isinstance(self.seed, int) or abs(self.seed) > 2**62:
+        if not is_whole(self.seed, -(2**62), 2**62):
             raise UserError("The seed must be a whole number of at most 18 digits.")
 
     @property

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import torch
-from torch import Tensor
 from transformers import PretrainedConfig, PreTrainedModel
 
 from moa_core.errors import UserError
@@ -47,15 +47,6 @@ def check_parts(model: PreTrainedModel) -> None:
         _refuse(model.config, "its attention takes no mask of a tree (no sdpa)")
 
 
-class Fork:
-    """A root and two tokens after it."""
-
-    tokens, depths = (1, 2, 3), (0, 1, 1)
-
-    def ancestors(self) -> Tensor:
-        return torch.tensor([[True, False, False], [True, True, False], [True, False, True]])
-
-
 @torch.inference_mode()
 def check_logits(target: Any) -> None:
     """UserError if a target of an untested family gives other logits than its own model.
@@ -66,10 +57,12 @@ def check_logits(target: Any) -> None:
     tensors = [*model.parameters(), *model.buffers()]
     if model.config.model_type in FAMILIES or any(tensor.is_meta for tensor in tensors):
         return
+    seen = torch.tensor([[True, False, False], [True, True, False], [True, False, True]])
+    fork = SimpleNamespace(tokens=(1, 2, 3), depths=(0, 1, 1), ancestors=lambda: seen)
     try:
         run = target.fork()
         first, _ = run.prefill([0, 1, 2], 16)
-        found = [first, *run.verify(Fork())]
+        found = [first, *run.verify(fork)]
     except (AttributeError, TypeError, RuntimeError, ValueError) as error:
         _refuse(model.config, f"its layers do not take what they are given ({error})")
     texts = ([0, 1, 2], [0, 1, 2, 1], [0, 1, 2, 1, 2], [0, 1, 2, 1, 3])
