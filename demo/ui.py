@@ -67,7 +67,9 @@ def build_demo(engine: Engine, note: str = "") -> gr.Blocks:
     """The whole page for one engine; loads no model. note: a sentence for below the title."""
     with gr.Blocks(title=TITLE, analytics_enabled=False) as demo:
         title = f"<header><h1>{TITLE}</h1><p>{ABOUT} {HELP}</p></header>"
-        header = component(title, "live/tour.js", elem_id="header", events=("back", "follow"), tabs=IDS)
+        header = component(
+            title, "live/tour.js", elem_id="header", events=("back", "follow"), tabs=IDS
+        )
         status_line(note, elem_id="note", visible=bool(note))
         target = gr.Dropdown(
             [(short_name(name), name) for name in engine.installed], value=engine.first,

@@ -62,7 +62,11 @@ def _wrapped(name: str) -> str:
 
     def taken(found: re.Match[str]) -> str:
         source = (path.parent / found[2]).resolve().relative_to(DEMO).as_posix()
-        return f'const {{{found[1].replace(" as ", ": ")}}} = modules["{source}"];\n' if found[1] else ""
+        return (
+            f'const {{{found[1].replace(" as ", ": ")}}} = modules["{source}"];\n'
+            if found[1]
+            else ""
+        )
 
     body = EXPORT.sub("", IMPORT.sub(taken, text))
     rest = re.search(r"^(?:import|export)\b.*", body, re.M)

@@ -28,7 +28,7 @@ from starlette.routing import WebSocketRoute
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from demo.common.elements import SORRY
-from demo.common.figures import drafted_by, method_of
+from demo.common.figures import method_of
 from demo.common.measure import Measured, measure
 from demo.common.tokens.view import Feed, feed_of, paced
 from demo.device.endpoint import own_page

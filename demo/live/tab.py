@@ -27,7 +27,7 @@ UNFILTERED = "Your prompt is not logged or sent on. Answers are unfiltered."
 FIRST = ("moa", "given", "eagle2", "eagle3", VANILLA)  # of the methods, in this order
 FILES = (
     '<div class="files"><button type="button" class="quiet-button" id="save">Save this trace'
-    '</button><label>Open a trace of this page or of the command line (--trace): <input '
+    "</button><label>Open a trace of this page or of the command line (--trace): <input "
     'type="file" id="open" accept=".json,application/json"></label></div>'
 )
 RUN = "live/run.js"
@@ -66,9 +66,7 @@ def build(demo: gr.Blocks, shared: Shared) -> gr.Textbox:
 def _drafter(engine: Engine) -> tuple[dict[str, Any], gr.HTML]:
     method = engine.default()
     kinds = dict.fromkeys(family(name) for name in engine.methods())
-    ranked = sorted(
-        kinds, key=lambda name: FIRST.index(name) if name in FIRST else len(FIRST)
-    )
+    ranked = sorted(kinds, key=lambda name: FIRST.index(name) if name in FIRST else len(FIRST))
     choice = gr.Dropdown(
         [("MoA" if name in ("moa", "given") else label(name), name) for name in ranked],
         value=family(method), label="Method", elem_id="method", filterable=False, min_width=150,

@@ -8,6 +8,8 @@ from multiprocessing import get_context
 
 import gradio as gr
 import pytest
+from demo.live.follow import follow
+from demo.live.run import saved
 
 import demo.engine as module
 from demo import space, zero
@@ -18,8 +20,6 @@ from demo.compare.run import Comparison, Plan
 from demo.engine import Engine, Request
 from demo.lesson import run as lesson
 from demo.live.api import answers
-from demo.live.follow import follow
-from demo.live.run import saved
 from demo.tli import tab as tli
 from moa_core.decoding.trace import Finished, Prefilled
 from moa_core.drafters.known import WITHOUT_WEIGHTS

@@ -1,12 +1,12 @@
 """All charts: their numbers are those given, their words say them, their ground is transparent."""
 
 import pytest
+from demo.live.charts import CHARTS as LIVE
 
 from demo.common.charts import Lane
 from demo.compare.bench import charts
 from demo.compare.rows import rows
 from demo.inside.charts import layers_read, text_read
-from demo.live.charts import CHARTS as LIVE
 from demo.network.recorded import recorded_charts, records_html
 from demo.results.charts import CHARTS as RESULTS
 from demo.results.charts import learning_charts

@@ -6,13 +6,13 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from demo.live.follow import compared, follow, ratio
+from demo.live.run import saved
 
 from demo.common.elements import SORRY
 from demo.engine import FIXED_TREE, Engine, Request
 from demo.live import run as runs
 from demo.live import settings as live
-from demo.live.follow import compared, follow, ratio
-from demo.live.run import saved
 from demo.live.settings import LINKED, Settings
 from demo.live.tab import ID, open_file
 from demo.session import Visit, guarded

@@ -3,14 +3,14 @@
 import json
 
 import pytest
+from demo.live.charts import CHARTS as LIVE
+from demo.live.run import drafted_by
 from hypothesis import given
 
 from demo.common.charts import Lane
 from demo.common.figures import tree_of
 from demo.common.tokens.view import Feed
 from demo.inside.view import packed
-from demo.live.charts import CHARTS as LIVE
-from demo.live.run import drafted_by
 from demo.results.table import headline, paper_table, paper_words, table
 from moa_core.decoding.trace import Trace
 from moa_core.errors import UserError
