@@ -23,6 +23,7 @@ from secrets import token_hex
 from threading import Thread
 from typing import Any
 
+import gradio as gr
 from starlette.requests import HTTPConnection
 from starlette.routing import WebSocketRoute
 from starlette.websockets import WebSocket, WebSocketDisconnect
@@ -102,13 +103,13 @@ class Visitor:
         self._number, self._cut = 0, None  # of the newest job; the link of the run, if it has one
         self._jobs = {"run": self._run, "measure": self._measure, "open": self._open}
 
-    def hear(self, text: str) -> None:
-        """Do what a message asks for; ignore one that is none."""
+    def hear(self, text: str) -> Thread | None:
+        """Do what a message asks for, a job in the thread that it returns; ignore other texts."""
         try:
             asked = dict(json.loads(text))
             do = str(asked.pop("do"))
         except (ValueError, TypeError, KeyError):
-            return
+            return None
         if do == "cut" and self._cut:
             self._cut.cut()
         elif do == "mend" and self._cut:
@@ -117,7 +118,10 @@ class Visitor:
             self.stop()
         elif do in self._jobs:
             self.stop()
-            Thread(target=self._guarded, args=(do, asked, self._number), daemon=True).start()
+            job = Thread(target=self._guarded, args=(do, asked, self._number), daemon=True)
+            job.start()
+            return job
+        return None
 
     def stop(self) -> None:
         """End the newest job, even if it still waits for its turn."""
@@ -131,6 +135,8 @@ class Visitor:
             self._jobs[do](asked, lambda: number != self._number)
         except UserError as error:
             self._say({"said": str(error), "kind": "error"})
+        except gr.Error as error:  # from ZeroGPU: no GPU is free, or no time is left
+            self._say({"said": str(error.message), "kind": "error"})
         except Exception:
             log.exception("a run failed")
             self._say({"said": SORRY, "kind": "error"})
@@ -161,7 +167,7 @@ class Visitor:
         run = self._engine.prepare(request, stop, link if lane == "drafter" else None)
         tokenizer = tokenizer_of(run.target)
         feed = Feed(TokenText(tokenizer), lane)
-        self._say(feed.head(token_hex(4), run.trace))
+        self._say({**feed.head(token_hex(4), run.trace), "cuttable": self._cut is not None})
         try:
             for batch in paced(run.events):
                 for line in feed.lines(batch):

@@ -101,6 +101,7 @@ function hear(message) {
   if (now?.doing !== lane) return;
   if ("trace" in message) return traced(lane, message.trace);
   now.lines[lane].push(message);
+  if ("run" in message) status("");
   if ("run" in message) stage.begin(lane, message, { badge: lane === "plain" ? "run after it, to compare" : "" });
   else stage.hear(lane, message);
   if (told.armed && lane === "drafter" && tokens() >= ARMED) turn();
@@ -225,8 +226,9 @@ function turned(up) {
 
 function connection() {
   const method = methodOf(values());
-  const able = !props.borrows && !["vanilla", "ngram"].includes(method);
-  cut?.show({ ...told, running: now?.doing === "drafter", able, device });
+  const running = now?.doing === "drafter";
+  const able = running && now.lines.drafter.length ? now.here || now.lines.drafter[0].cuttable : !props.borrows && !["vanilla", "ngram"].includes(method);
+  cut?.show({ ...told, running, able, device });
 }
 
 // ---- the measurement ----
