@@ -49,7 +49,8 @@ ABOUT = (
 IDS = tuple(module.ID for module in TABS)
 HELP = (
     '<button type="button" class="link" id="tour">60-second tour</button> · '
-    '<a class="link" href="?tab=how" data-press="">How it works</a>'
+    '<a class="link" href="?tab=how" data-press="">How it works</a> · '
+    '<a class="link" href="?class=1">Class mode</a>'
 )
 OPEN_TAB = f"""() => {{
   const named = new URLSearchParams(window.location.search).get("tab");

@@ -1,6 +1,7 @@
 // A tour of the stage, a minute long: what is where, each with a frame around it.
 import { add, button, el, putBeside } from "../common/static/dom.js";
 import { mount as mountPage, onNextTab, openTab } from "../common/static/page.js";
+import { classroom } from "./classroom.js";
 
 const PLACES = [
   ["#ask", "A small drafter guesses several words ahead, and a larger model, the target, checks all the guesses at once. Write a prompt, or choose an example, and press Run."],
@@ -14,7 +15,8 @@ const PLACES = [
 
 export function mount(given) {
   mountPage(given);
-  const { element } = given;
+  const { element, props } = given;
+  classroom(element.querySelector("header"), props.steps);
   const words = el("p", "", "", { ariaLive: "polite" });
   const step = el("span", "count");
   const card = el("div", "tip tour", "", { role: "dialog", ariaLabel: "Tour" });

@@ -32,6 +32,7 @@ class DeviceLane {
     for (const line of lines.slice(1)) this.shown.add({ ...line });
     this.shown.draw(Infinity);
     for (const [name, [value, note]] of Object.entries(figures)) this.#figure(name, value, note);
+    for (const [node] of this.notes) node.parentNode.classList.toggle("unknown", node.textContent === "–");
   }
 
   choose(name, title) {

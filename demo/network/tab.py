@@ -12,7 +12,9 @@ from demo.common.elements import call, component, plot, status_line, words
 from demo.common.figures import kept
 from demo.common.methods import RIVAL, family, label
 from demo.common.theme import DEMO
+from demo.common.tokens.view import feed_of
 from demo.engine import Engine
+from demo.live.recording import recording
 from demo.network.recorded import recorded_charts, records_html
 from demo.session import PRIVATE, Shared
 from demo.share import address_of, brought, load_address, named, share_fold, values_of
@@ -123,8 +125,26 @@ def _settings(engine: Engine, lanes: dict[str, list[tuple[str, str]]]) -> dict[s
 def _lane(place: int) -> None:
     component(
         _file("lane.html"), "network/lane.js", lane=place, elem_classes="net-view",
+        recorded=None if place else _recorded(),
         elem_id="net-rival" if place else "net-view",
     )  # fmt: skip
+
+
+def _recorded() -> dict[str, Any] | None:
+    """A recorded run whose link was cut, and the figures that it has."""
+    kept = recording()
+    if kept is None:
+        return None
+    lines = feed_of(kept.cut, "drafter")
+    right, wrong = (sum(line.get(key, 0) for line in lines) for key in ("confirmed", "changed"))
+    figures = {
+        "tau": [
+            f"{kept.cut.tau or 0:.2f}",
+            "recorded; accepted drafts, and the target’s own token",
+        ],
+        "alone": [str(right + wrong), f"recorded; {right} confirmed, {wrong} changed"],
+    }
+    return {"lines": lines, "figures": figures}
 
 
 def _file(name: str) -> str:

@@ -44,13 +44,13 @@ def build(demo: gr.Blocks, shared: Shared) -> gr.Textbox:
                 )
                 settings["repeats"] = control("repeats", "sweep-")
             bench = Bench("sweep-", "Sweep N")
-            bench.results(("tau", "rate"), ("phases",), recorded=_recorded())
         with gr.Column(scale=2, min_width=300, elem_id="sweep-meaning"):
             focus = gr.Radio(
                 [(f"N = {stop}", stop) for stop in STOPS], value=1, label="What does N mean?",
                 elem_id="sweep-focus",
             )  # fmt: skip
             drawing = words(drawing_html(1), elem_id="sweep-drawing")
+    bench.results(("tau", "rate"), ("phases",), recorded=_recorded())
     settings["target"] = shared.target
     own = [settings[name] for name in NAMES]
     bench.wire(shared, own, partial(plan_of, engine))
