@@ -23,6 +23,7 @@ from demo.device.endpoint import EACH, Device
 from demo.engine import Engine
 from demo.inside import tab as inside
 from demo.lesson import tab as lesson
+from demo.lesson.text import STEPS
 from demo.live import tab as live
 from demo.live.api import add_decode
 from demo.live.link import Stage
@@ -43,8 +44,8 @@ TABS = (live, compare, inside, tli, network, results, lesson)
 
 TITLE = "Mixture of Attentions, live"
 ABOUT = (
-    "A small drafter guesses ahead; a larger model checks all guesses at once. The text is exactly "
-    "the larger model’s own."
+    "A small drafter guesses; a larger model checks all guesses at once. The text is the larger "
+    "model’s own."
 )
 IDS = tuple(module.ID for module in TABS)
 HELP = (
@@ -69,8 +70,9 @@ def build_demo(engine: Engine, note: str = "") -> gr.Blocks:
     with gr.Blocks(title=TITLE, analytics_enabled=False) as demo:
         title = f"<header><h1>{TITLE}</h1><p>{ABOUT} {HELP}</p></header>"
         header = component(
-            title, "live/tour.js", elem_id="header", events=("back", "follow"), tabs=IDS
-        )
+            title, "live/tour.js", events=("back", "follow"), elem_id="header", tabs=IDS,
+            steps=[(step.title, step.ask) for step in STEPS],
+        )  # fmt: skip
         status_line(note, elem_id="note", visible=bool(note))
         target = gr.Dropdown(
             [(short_name(name), name) for name in engine.installed], value=engine.first,

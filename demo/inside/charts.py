@@ -68,7 +68,7 @@ def layers_read(near: Rows, mean: Sequence[float], tokens: Sequence[str], tli: i
 
 
 def grouped(count: int, tli: int) -> list[range]:
-    """A column's layers, at most COLUMNS of them for those that are not reused, which stand alone."""
+    """Each column's layers: at most COLUMNS for those that are not reused; those stand alone."""
     others = count - tli
     size = math.ceil(others / COLUMNS)
     groups = [range(at, min(at + size, others)) for at in range(0, others, size)]

@@ -204,13 +204,13 @@ export class Stage {
   /** The headline: nothing before the end, and then only what is known. */
   tell() {
     const { drafter, headline, said } = this;
-    const { head, ended, view } = drafter;
+    const { head, ended, view, root } = drafter;
     headline.classList.toggle("before", Boolean(this.stale));
     const parts = ended ? [...this.#calls(), ...this.#text(), ...this.#speed()] : [this.#now()];
     const words = parts.map((part) => part.textContent ?? part).join("");
     if (headline.textContent !== words) headline.replaceChildren(...parts);
     const prompt = head?.prompt ? `“${head.prompt.length > 90 ? `${head.prompt.slice(0, 90)}…` : head.prompt}”` : "";
-    const small = [this.stale, view.link, ended && this.#lengths(), prompt, head?.by, ended?.summary];
+    const small = [this.stale, root.dataset.link === "lost" && !ended ? "" : view.link, ended && this.#lengths(), prompt, head?.by, ended?.summary];
     said.textContent = small.filter(Boolean).join(" · ");
   }
 
@@ -302,7 +302,7 @@ export class Stage {
     this.back.disabled = !this.#where;
     this.on.disabled = this.#where >= all;
     this.play.disabled = this.slow.disabled = !all;
-    this.count.textContent = all ? `cycle ${this.#where} of ${all}` : "";
+    this.count.textContent = all ? `cycle ${this.#where} of ${all}, after the prompt’s call` : "";
     this.count.title = "In real time. A model call for the prompt comes before the first cycle.";
   }
 

@@ -140,7 +140,7 @@ def _recorded() -> dict[str, Any] | None:
     figures = {
         "tau": [
             f"{kept.cut.tau or 0:.2f}",
-            "recorded; accepted drafts, and the target’s own token",
+            "recorded; accepted guesses, and the target’s own",
         ],
         "alone": [str(right + wrong), f"recorded; {right} confirmed, {wrong} changed"],
     }

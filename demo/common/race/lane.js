@@ -32,6 +32,7 @@ export class Lane {
     Object.assign(this, { head: null, lines: [], next: 0, offset: 0, ended: null });
     this.view.clear();
     this.root.dataset.state = "empty";
+    this.badge.hidden = true;
     this.state.textContent = words;
   }
 
