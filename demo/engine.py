@@ -270,7 +270,8 @@ class Engine:
     ) -> PreparedRun:
         """Prepare a run. UserError for anything that the visitor can fix.
 
-        link  wraps target and drafter in a link that may be lost for at most PATIENCE
+        link  wraps target and drafter, if that can write alone, in a link that may be lost for at
+              most PATIENCE
         """
         if request.max_new_tokens > MOST_NEW_TOKENS:
             raise UserError(f"A run has at most {MOST_NEW_TOKENS} new tokens.")
@@ -278,9 +279,8 @@ class Engine:
         target = self.target(request.target)
         ids = prompt_ids(target.tokenizer, request.prompt)
         check_prompt(ids, target)
-        alone = isinstance(drafter, Stepwise) and not (self.borrows or drafter.needs_local_target)
-        if link and not alone:
-            raise UserError(f"{label(request.method)} needs the target: turn the connection on.")
+        if not isinstance(drafter, Stepwise) or self.borrows or drafter.needs_local_target:
+            link = None
         away = Away(patience=PATIENCE) if link else Away()
         tree = request.tree
         settings = Settings(request.max_new_tokens, tree, request.sampling, target.eos_ids, away)

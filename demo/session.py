@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import gradio as gr
 from gradio.events import Dependency
 
-from demo.common.elements import SORRY, STOPPING, say, script
+from demo.common.elements import SORRY, STOPPING, call, say
 from demo.engine import Engine
-from moa_core.decoding.trace import Trace
 from moa_core.errors import UserError
 
 log = logging.getLogger(__name__)
@@ -44,18 +43,10 @@ class Shared:
 class Visit:
     """A visitor's runs. A new run ends the previous one; Stop ends the newest.
 
-    trace  the newest that the Live tab has finished or opened, with its words
-    rival  another method's trace of the same prompt, with its words, once it has run
-    shown  what the Live tab shows
-    cut    the stage's link, while a run is offline here
-    said   the last words of each status line
+    said  the last words of each status line
     """
 
     number: int = 0
-    trace: Trace | None = None
-    rival: Trace | None = None
-    shown: Any = None
-    cut: Any = None
     said: dict[int, Any] = field(default_factory=dict)
     _stopped: int = 0
 
@@ -95,14 +86,12 @@ def connect(
     work: Work,
     inputs: Sequence[Any],
     outputs: Sequence[Any],
-    elsewhere: Callable[[Visit], Awaitable[None]] | None = None,
 ) -> Dependency:
     """Connect a button that runs `work`, in turn with all other runs, and one that stops it.
 
     work     work(visit, should_stop, *inputs) yields values for `outputs`; UserErrors become
              sentences
     outputs  components, a status line first
-    elsewhere  waits for the end of a run that is decoded elsewhere
 
     Put an output that rarely changes into a `.then`: gradio rebuilds a component for every skip of
     a stream, which slows decoding. End a stream with the whole value, not with a skip: gradio sends
@@ -145,8 +134,6 @@ def connect(
     begun = event(run.click, begin, visit, [visit, run, stop, status])
     queue = {"queue": True, "concurrency_id": "model", "concurrency_limit": 1}
     ran = event(begun.then, turn, [visit, *inputs], list(outputs), **queue)
-    if elsewhere is not None:
-        ran = event(ran.then, elsewhere, visit, None, queue=True, concurrency_limit=None)
     stop.click(None, None, status, js=f"() => ({json.dumps(say(STOPPING, 'wait'))})", **PRIVATE)
     event(stop.click, halt, visit, stop)
     return event(ran.then, end, visit, [run, stop, status])
@@ -154,8 +141,7 @@ def connect(
 
 def show_results(ended: Dependency, where: str) -> None:
     """Scroll to the results when their run has ended. where: their elem_id."""
-    js = f"() => {{ {script('common/static/show_results.js')}('{where}'); }}"
-    ended.then(None, None, None, js=js, **PRIVATE)
+    ended.then(None, None, None, js=call("common/static/page.js", "showResults", where), **PRIVATE)
 
 
 def guarded(work: Work, count: int, visit: Visit, *values: Any) -> Iterator[tuple[Any, ...]]:

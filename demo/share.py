@@ -17,7 +17,7 @@ from demo.session import PRIVATE
 # Browsers and chat programs cut the addresses of longer prompts.
 LONGEST = 1500
 TEXTS = ("target", "method", "methods", "link", "prompt")
-OTHERS = ("tab", "class", "pace", "view", "deep_link")  # the page and gradio read these
+OTHERS = ("tab", "class", "view", "deep_link")  # the page and gradio read these
 FOREIGN = ("__", "utm_")  # prefixes of names that gradio, the Hub and campaigns add
 
 

@@ -10,10 +10,12 @@ from functools import partial
 from typing import Any
 
 import gradio as gr
+from starlette.routing import Mount
 
 from demo.access import signed_in
 from demo.common.controls import carry
-from demo.common.elements import SORRY, say, script, status_line
+from demo.common.elements import SORRY, call, component, say, status_line
+from demo.common.scripts import Scripts, modules
 from demo.common.theme import CSS, style_sheet, theme
 from demo.compare import tab as compare
 from demo.compare.api import add_compare
@@ -21,8 +23,10 @@ from demo.device.endpoint import EACH, Device
 from demo.engine import Engine
 from demo.inside import tab as inside
 from demo.lesson import tab as lesson
+from demo.lesson.text import STEPS
 from demo.live import tab as live
 from demo.live.api import add_decode
+from demo.live.link import Stage
 from demo.network import tab as network
 from demo.results import tab as results
 from demo.session import LINGER, PRIVATE, Shared, Visits
@@ -40,24 +44,20 @@ TABS = (live, compare, inside, tli, network, results, lesson)
 
 TITLE = "Mixture of Attentions, live"
 ABOUT = (
-    "A small drafter guesses ahead; a larger model checks all guesses at once. The text is exactly "
-    "the larger model’s own."
+    "A small drafter guesses; a larger model checks all guesses at once. The text is the larger "
+    "model’s own."
 )
 IDS = tuple(module.ID for module in TABS)
 HELP = (
     '<button type="button" class="link" id="tour">60-second tour</button> · '
-    '<a class="link" href="?tab=how" data-press="">How it works</a>'
+    '<a class="link" href="?tab=how" data-press="">How it works</a> · '
+    '<a class="link" href="?class=1">Class mode</a>'
 )
-OPENED = "() => {{ window.dispatchEvent(new CustomEvent('tab-opened', {{ detail: '{}' }})); }}"
 OPEN_TAB = f"""() => {{
   const named = new URLSearchParams(window.location.search).get("tab");
   const known = {list(IDS)};
   return {{ __type__: "update", selected: known.includes(named) ? named : known[0] }};
 }}"""
-SCRIPTS = (
-    *(f"common/static/{name}.js" for name in ("dom", "charts", "address", "inputs")),
-    "live/tour.js",
-)
 ICON, PREVIEW = (ASSETS / "pictures" / name for name in ("icon.svg", "live.png"))
 LOOK_EVERY = 1.0  # seconds between updates of a download's progress
 MOST_SESSIONS = 256  # sessions kept; gradio keeps 10,000, of at least 0.56 MB each
@@ -68,13 +68,11 @@ LINKS = Limits(sessions=8, context=1024)
 def build_demo(engine: Engine, note: str = "") -> gr.Blocks:
     """The whole page for one engine; loads no model. note: a sentence for below the title."""
     with gr.Blocks(title=TITLE, analytics_enabled=False) as demo:
-        header = gr.HTML(
-            f"<header><h1>{TITLE}</h1><p>{ABOUT} {HELP}</p></header>",
-            js_on_load=script(*SCRIPTS),
-            apply_default_css=False,
-            elem_id="header",
-            tabs=IDS,
-        )
+        title = f"<header><h1>{TITLE}</h1><p>{ABOUT} {HELP}</p></header>"
+        header = component(
+            title, "live/tour.js", events=("back", "follow"), elem_id="header", tabs=IDS,
+            steps=[(step.title, step.ask) for step in STEPS],
+        )  # fmt: skip
         status_line(note, elem_id="note", visible=bool(note))
         target = gr.Dropdown(
             [(short_name(name), name) for name in engine.installed], value=engine.first,
@@ -95,7 +93,7 @@ def build_demo(engine: Engine, note: str = "") -> gr.Blocks:
                     prompt = module.build(demo, shared)
                 if prompt is not None:
                     carry(demo, tab, prompt)
-                tab.select(None, js=OPENED.format(module.ID))
+                tab.select(None, js=call("common/static/page.js", "opened", module.ID))
         machine = status_line("Loading the models.", "load", elem_id="machine")
         # In the browser: if a server event updated the tabs, gradio's page would copy all their
         # contents at each update.
@@ -124,12 +122,14 @@ def launch_options(engine: Engine) -> dict[str, Any]:
     if host and PREVIEW.exists():  # previews need a full address
         gr.set_static_paths([PREVIEW])
         meta["og:image"] = f"https://{host}/gradio_api/file={PREVIEW}"
-    head = [f'<meta name="description" content="{ABOUT}">']
+    head = [f'<link rel="modulepreload" href="demo/{name}">' for name in modules("live/run.js")]
+    head += [f'<meta name="description" content="{ABOUT}">']
     head += [f'<meta property="{name}" content="{words}">' for name, words in meta.items()]
     each = LINKS.sessions if host else EACH  # all visitors of a Space share its proxy's address
     device = Device(engine.target, engine.drafter, LINKS, each, signed_in)
+    routes = [Mount("/demo", Scripts()), *([] if engine.borrows else [device.mount()])]
     return {
-        "app_kwargs": {"routes": [] if engine.borrows else [device.mount()]},
+        "app_kwargs": {"routes": [*routes, Stage(engine, signed_in).route()]},
         "head": "".join(head),
         "favicon_path": ICON,
         "theme": theme(),

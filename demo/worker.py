@@ -104,5 +104,10 @@ class Worker:
         """Whether anybody has the turn or waits for it."""
         return bool(self._waiting)
 
+    @property
+    def waits(self) -> int:
+        """How many have the turn or wait for it."""
+        return len(self._waiting)
+
     def leave(self, who: str) -> None:
         self._waiting.discard(who)

@@ -11,10 +11,10 @@ from typing import Any
 
 import plotly.graph_objects as go
 
-from demo.common.figures import Spread
+from demo.common.figures import Spread, time_of
 from demo.common.methods import RIVAL, VANILLA, colour, label
 from demo.common.theme import mark
-from moa_core.decoding.trace import Drafted, Event, Prefilled, Trace, Verified
+from moa_core.decoding.trace import Prefilled, Trace, Verified
 
 # Readable on white and on near-black: no background, and mid-greys.
 INK, GRID = "#8a8580", "rgba(138, 133, 128, 0.22)"
@@ -173,13 +173,3 @@ def latency(lanes: Sequence[Lane], x: str = "", y: str = "") -> go.Figure:
     words = [f"{lane.label} {lane.seconds[-1]:.2f} s" for lane in lanes if lane.seconds]
     title = "Latency: seconds until each token"
     return chart(drawn, title, x, y, words or ["no token"], showlegend=True)
-
-
-def time_of(event: Event) -> float:
-    """Seconds in the decode loop that an event stands for."""
-    match event:
-        case Prefilled() | Drafted():
-            return event.seconds
-        case Verified():
-            return event.seconds + event.network_seconds + event.other_seconds
-    return 0.0

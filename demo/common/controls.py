@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import gradio as gr
 
-from demo.common.elements import script, words
+from demo.common.elements import call, words
 from demo.common.measure import MOST_REPEATS
 from demo.engine import FIXED_TREE, MOST_NEW_TOKENS
 from demo.session import PRIVATE
@@ -30,7 +29,7 @@ TREE_NOTE = (
     "keeps growing as long as that is expected to pay off."
 )
 SHAPE = ("depth", "breadth", "budget")
-ONE = script("common/static/prompt.js")
+PROMPT = "common/static/prompt.js"
 EXAMPLES = {  # what visitors type; at the end, where guesses fail
     "Explain": "Explain photosynthesis in three sentences.",
     "A fact": "What is the capital of France?",
@@ -101,13 +100,12 @@ def prompt_box(prefix: str, verb: str, **kwargs: Any) -> gr.Textbox:
     )  # fmt: skip
     # In the browser. gr.Examples asks the server, and loses the text if the visitor leaves the
     # tab before the answer.
-    chosen = f"index => {ONE}.chosen({json.dumps(texts)}[index])"
-    examples.click(None, examples, box, js=chosen, **PRIVATE)
+    examples.click(None, examples, box, js=call(PROMPT, "chosen", texts), **PRIVATE)
     return box
 
 
 def carry(demo: gr.Blocks, tab: gr.Tab, box: gr.Textbox) -> None:
     """Keep a tab's box at the page's newest prompt. Runs in the browser; sends nothing."""
-    box.change(None, box, js=f"text => {ONE}.keep(text, '#{box.elem_id}')", **PRIVATE)
-    tab.select(None, box, box, js=f"own => {ONE}.newest(own)", **PRIVATE)
-    demo.load(None, box, box, js=f"own => {ONE}.first(own)", **PRIVATE)
+    box.change(None, box, js=call(PROMPT, "keep", box.elem_id), **PRIVATE)
+    tab.select(None, box, box, js=call(PROMPT, "newest"), **PRIVATE)
+    demo.load(None, box, box, js=call(PROMPT, "first"), **PRIVATE)

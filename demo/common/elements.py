@@ -1,28 +1,41 @@
-"""Elements that all tabs use: scripts, components, charts, status lines and progress bars."""
+"""Elements that all tabs use: components, charts, status lines and progress bars."""
 
 from __future__ import annotations
 
+import json
+from collections.abc import Sequence
 from typing import Any
 
 import gradio as gr
-
-from demo.common.theme import DEMO
 
 SORRY = "Something went wrong in the program, not in what you wrote; the details are in its log."
 STOPPING = "Stopping."
 
 
-def script(*names: str) -> str:
-    """A script that runs when its component mounts: files of `demo/`, in one scope."""
-    return "\n".join((DEMO / name).read_text(encoding="utf-8") for name in names)
+def component(
+    template: str, module: str, value: Any = "", mount: str = "mount",
+    events: Sequence[str] = (), **kwargs: Any,
+) -> gr.HTML:  # fmt: skip
+    """HTML without gradio's style; a module's function `mount` gets it, its props and events.
 
-
-def component(template: str, *scripts: str, value: Any = "", **kwargs: Any) -> gr.HTML:
-    """HTML with our scripts and without gradio's style."""
+    events  those that it triggers: gradio looks for their names in the script
+    """
+    given = f"{{ element, props, watch, trigger, events: {json.dumps(list(events))} }}"
     return gr.HTML(
-        value, html_template=template, js_on_load=script(*scripts), apply_default_css=False,
-        **kwargs,
+        value, html_template=template, js_on_load=f"{loaded(module)}.{mount}({given}));",
+        apply_default_css=False, **kwargs,
     )  # fmt: skip
+
+
+def loaded(module: str) -> str:
+    """JavaScript that imports a module of `demo/`, up to the use of `m`."""
+    return f'import(new URL("demo/{module}", document.baseURI)).then((m) => m'
+
+
+def call(module: str, name: str, *given: Any) -> str:
+    """JavaScript for a gradio event: calls a module's function, after `given` with its inputs."""
+    first = "".join(f"{json.dumps(one)}, " for one in given)
+    return f"(...inputs) => {loaded(module)}.{name}({first}...inputs))"
 
 
 def plot(figure: Any = None, **kwargs: Any) -> gr.Plot:
@@ -40,7 +53,7 @@ def status_line(text: str = "", kind: str = "note", **kwargs: Any) -> gr.HTML:
         '<p class="status-line" role="status" aria-live="polite"></p>'
         '<progress max="1" aria-label="progress" hidden></progress>'
     )
-    return component(template, "common/static/status.js", value=say(text, kind), **kwargs)
+    return component(template, "common/static/status.js", say(text, kind), **kwargs)
 
 
 def say(text: str, kind: str = "note", share: float | None = None) -> dict[str, Any]:

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from statistics import median
 from typing import TypeVar
 
-from demo.common.methods import VANILLA
-from moa_core.decoding.trace import Trace
+from demo.common.methods import VANILLA, label
+from moa_core.decoding.trace import Drafted, Event, Prefilled, Trace, Verified
 from moa_core.decoding.tree import TreeSettings
 from moa_core.errors import UserError
 
@@ -66,6 +66,28 @@ def recorded_tree(trace: Trace) -> TreeSettings | None:
         return TreeSettings(**given) if given else None
     except (TypeError, UserError):
         return None
+
+
+def method_of(trace: Trace) -> str:
+    return label(name_of(trace))
+
+
+def drafted_by(trace: Trace) -> str:
+    """Method and tree: τ depends on both."""
+    tree = recorded_tree(trace)
+    if tree and tree.auto:
+        return f"{method_of(trace)}, trees sized automatically"
+    return method_of(trace) + (f", tree {tree}" if tree else "")
+
+
+def time_of(event: Event) -> float:
+    """Seconds in the decode loop that an event stands for."""
+    match event:
+        case Prefilled() | Drafted():
+            return event.seconds
+        case Verified():
+            return event.seconds + event.network_seconds + event.other_seconds
+    return 0.0
 
 
 def about_of(trace: Trace) -> str:

@@ -19,6 +19,7 @@ from demo.compare.verdict import verdict
 from demo.engine import Engine
 from demo.session import Shared, Visit, connect, show_results
 
+OLDER = "<b>The results below are those from before.</b>"
 WIDTHS = {"Method": 140, "τ": 60, "Tokens/s (min–max)": 180, "Tree": 130, "Runs": 60}  # pixels
 TABLE_NOTE = (
     "τ: tokens gained per target call after the prefill, bonus included; a last cycle that is cut "
@@ -49,7 +50,6 @@ class Bench:
         recorded ones are visible: a race, or charts by name."""
         prefix, parts, known = self.prefix, self.parts, recorded or {}
         replayed = recorded_race() if race else None
-        parts["shown"] = gr.State(bool(replayed or known))
         with gr.Column(
             visible=bool(replayed or known), elem_id=f"{prefix}results", elem_classes="recorded"
         ) as parts["box"]:
@@ -77,44 +77,33 @@ class Bench:
     ) -> None:
         """Connect the events. plan: made from the inputs; UserError if it cannot be compared."""
 
-        def work(visit: Visit, stop: Callable[[], bool], shown: bool, *given: Any) -> Iterator[Any]:
+        def work(visit: Visit, stop: Callable[[], bool], *given: Any) -> Iterator[Any]:
             del visit
-            comparison = Comparison(plan=plan(*given))
-            for changed in run(shared.engine, comparison, stop, shown, draw):
+            for changed in run(shared.engine, Comparison(plan=plan(*given)), stop, draw):
                 yield tuple(changed.get(name, gr.skip()) for name in self.parts)
 
-        given, outputs = [self.parts["shown"], *inputs], list(self.parts.values())
-        ended = connect(shared, self.run, self.stop, work, given, outputs)
+        outputs = list(self.parts.values())
+        ended = connect(shared, self.run, self.stop, work, list(inputs), outputs)
         show_results(ended, f"{self.prefix}results")
 
 
 def run(
-    engine: Engine, comparison: Comparison, should_stop: Callable[[], bool], shown: bool,
+    engine: Engine, comparison: Comparison, should_stop: Callable[[], bool],
     draw: Draw | None = None,
 ) -> Iterator[dict[str, Any]]:  # fmt: skip
-    """Run one comparison. Yields changed outputs by name.
-
-    shown  whether there is an older one: it is hidden, because a replay would take time from the
-           runs, and comes back if this one has no results
-    """
-    changed, back = {"box": gr.update(visible=False)}, {"box": gr.update(visible=shown)}
-    try:
-        for step in compare(engine, comparison, should_stop):
-            said = STOPPING if should_stop() else step.words
-            yield {**changed, "status": say(said, "wait", step.share)}
-            changed = {}
-    except Exception:
-        yield back
-        raise
+    """Run one comparison. Yields changed outputs by name; older results stay until new ones come,
+    marked as such."""
+    for step in compare(engine, comparison, should_stop):
+        said = STOPPING if should_stop() else step.words
+        yield {"status": say(said, "wait", step.share), "verdict": OLDER}
     found, status = rows(comparison), say(ended(comparison), "done")
     if not found:
-        yield {**back, "status": status}
+        yield {"status": status}
         return
     shape, about = table(found, comparison.plan.sampling.greedy), sign(comparison)
     yield {
         "status": status,
         "box": gr.update(visible=True, elem_classes=""),
-        "shown": True,
         "verdict": "".join(f"<b>{escape(said)}</b>" for said in verdict(found)),
         **{name: signed(figure, about) for name, figure in charts(found).items()},
         **(draw(comparison, found) if draw else {}),

@@ -6,7 +6,9 @@ Rows are tokens in reading order. Texts are escaped, because plotly reads tags i
 from __future__ import annotations
 
 import html
+import math
 from collections.abc import Sequence
+from statistics import fmean
 from typing import Any
 
 import plotly.graph_objects as go
@@ -16,6 +18,7 @@ from demo.common.charts import ACCEPTED, BONUS, DOTTED, bars, look, told
 
 ROW = 20  # px per token
 LONGEST = 14  # characters of a token in a label
+COLUMNS = 12  # of a map of layers; more of them are grouped
 MOST = 3  # layers or tokens named in a chart's words
 SCALE = [(0, "rgba(13, 148, 136, 0.05)"), (1, "rgb(13, 148, 136)")]  # on white and near-black
 Rows = Sequence[Sequence[float]]
@@ -29,31 +32,51 @@ def layers_read(near: Rows, mean: Sequence[float], tokens: Sequence[str], tli: i
     tokens  [rows] their texts
     tli     number of last layers to mark as reused by TLI
     """
-    count = len(mean)
-    layers, reused = list(range(1, count + 1)), count - tli
+    count, groups = len(mean), grouped(len(mean), tli)
+    names = [f"{group[0] + 1}–{group[-1] + 1}" if len(group) > 1 else str(group[0] + 1)
+             for group in groups]  # fmt: skip
+    mean, near = _over(groups, mean), [_over(groups, row) for row in near]
+    places, reused = list(range(1, len(groups) + 1)), len(groups) - tli
     figure = make_subplots(2, 1, shared_xaxes=True, row_heights=[90, ROW * len(tokens)],
                            vertical_spacing=0.03)  # fmt: skip
-    tints = [BONUS if layer > reused else ACCEPTED for layer in layers]
-    patterns = ["/" if layer > reused else "" for layer in layers]
-    hover = "layer %{x}: %{y:.1%} on average"
-    figure.add_trace(bars(layers, mean, tints, "", patterns, hover), 1, 1)
-    figure.add_trace(_map(near, layers, tokens, "layer"), 2, 1)
-    _lay_out(figure, "LSA over the target’s layers", "layer of the target", len(tokens), 250)
-    figure.update_xaxes(dtick=1 if count <= 16 else 4, range=[0.5, count + 0.5], showgrid=False)
+    tints = [BONUS if place > reused else ACCEPTED for place in places]
+    patterns = ["/" if place > reused else "" for place in places]
+    hover = [
+        f"layer {name}: {value:.1%} on average" for name, value in zip(names, mean, strict=True)
+    ]
+    figure.add_trace(bars(places, mean, tints, "", patterns, hover), 1, 1)
+    figure.add_trace(_map(near, places, tokens, "column"), 2, 1)
+    title = "LSA over the target’s layers"
+    each = ", the mean of each group" if len(groups) < count else ""
+    _lay_out(figure, title + each, "layer of the target", len(tokens), 250)
+    figure.update_xaxes(tickvals=places, ticktext=names, range=[0.5, len(groups) + 0.5],
+                        showgrid=False)  # fmt: skip
     figure.update_xaxes(title_text="", row=1, col=1)
     figure.update_yaxes(tickformat=".0%", nticks=4, row=1, col=1)
     figure.update_yaxes(_ticks(tokens), row=2, col=1)
     figure.add_hline(1 / count, line=DOTTED, row=1, col=1)
     if tli:
-        edges = {"x0": reused + 0.5, "x1": count + 0.5, "y0": 0, "y1": 1}
+        edges = {"x0": reused + 0.5, "x1": len(groups) + 0.5, "y0": 0, "y1": 1}
         line = {"color": BONUS, "width": 2}
         figure.add_shape(type="rect", xref="x", yref="paper", line=line, **edges)
         figure.add_annotation(
             text=f"reused, N = {tli}", showarrow=False, font={"color": BONUS},
-            x=count + 0.5, xref="x", xanchor="right", y=1, yref="paper", yanchor="bottom",
+            x=len(groups) + 0.5, xref="x", xanchor="right", y=1, yref="paper", yanchor="bottom",
         )  # fmt: skip
-    named = _most(mean, [f"layer {layer}" for layer in layers])
+    named = _most(mean, [f"layer {name}" for name in names])
     return told(figure, [*named, f"an even spread would be {1 / count:.1%} each"])
+
+
+def grouped(count: int, tli: int) -> list[range]:
+    """Each column's layers: at most COLUMNS for those that are not reused; those stand alone."""
+    others = count - tli
+    size = math.ceil(others / COLUMNS)
+    groups = [range(at, min(at + size, others)) for at in range(0, others, size)]
+    return [*groups, *(range(at, at + 1) for at in range(others, count))]
+
+
+def _over(groups: Sequence[range], values: Sequence[float]) -> list[float]:
+    return [fmean(values[at] for at in group) for group in groups]
 
 
 def text_read(near: Rows, tokens: Sequence[str], listed: int) -> go.Figure:

@@ -8,7 +8,7 @@ from typing import Any
 
 import gradio as gr
 
-from demo.common.elements import plot, say, status_line, words
+from demo.common.elements import call, plot, say, status_line, words
 from demo.engine import Engine
 from demo.inside.attention import layers_chart, look_inside, refusal, text_chart
 from demo.inside.view import inside_view, packed
@@ -16,6 +16,7 @@ from demo.live.recording import recording
 from demo.session import PRIVATE, Shared, Visit, connect, show_results
 from moa_core.decoding.trace import Trace
 from moa_core.errors import UserError
+from moa_core.text import record_words, tokenizer_of
 
 ID, TITLE = "inside", "Inside a cycle"
 READ = (
@@ -61,25 +62,32 @@ def build(demo: gr.Blocks, shared: Shared) -> None:
         )
 
     shows = [status, view, pair, ask, about, button, found]
-    view.shown(partial(_open, engine), [shared.visit, pair], shows, queue=False, **PRIVATE)
+    newest = [gr.Textbox(visible="hidden") for _ in "12"]  # traces, as the browser has them
+    view.shown(
+        partial(_open, engine), [pair, *newest], shows, js=call("live/run.js", "traces"),
+        queue=False, **PRIVATE,
+    )  # fmt: skip
     outputs = [status, found, layers, text]
     show_results(connect(shared, button, stop, look, [pair, view], outputs), "inside-found")
 
 
-def _open(engine: Engine, visit: Visit | None, shown: Pair | None) -> tuple[Any, ...]:
-    """After the tab is opened or a run ends: show the visitor's newest trace if it has changed, or
-    the recorded one if there is none.
+def _open(engine: Engine, shown: Pair | None, mine: str, rival: str) -> tuple[Any, ...]:
+    """After the tab is opened: show the visitor's newest trace if it has changed, or the recorded
+    one if there is none.
 
     Returns status, view, shown, ask, about, look, found.
     """
     kept, skip = recording(), gr.skip()
-    if visit and visit.trace:
-        pair = visit.trace, visit.rival
-    elif kept:
-        pair = kept.trace, kept.rival
-    else:
-        return say("Press Run in Live first: its cycles are then shown here."), *(skip,) * 6
-    if shown and all(one is other for one, other in zip(pair, shown, strict=True)):
+    try:
+        if mine:
+            pair: Pair = _read(engine, mine), _read(engine, rival) if rival else None
+        elif kept:
+            pair = kept.trace, kept.rival
+        else:
+            return say("Press Run in Live first: its cycles are then shown here."), *(skip,) * 6
+    except UserError as error:
+        return say(str(error), "error"), *(skip,) * 6
+    if shown and pair == shown:
         return (skip,) * 7
     try:
         view, reason = packed(*pair), refusal(engine, pair[0])
@@ -95,3 +103,11 @@ def _open(engine: Engine, visit: Visit | None, shown: Pair | None) -> tuple[Any,
         gr.update(visible=reason is None),
         gr.update(visible=False),
     )
+
+
+def _read(engine: Engine, text: str) -> Trace:
+    """A trace from the browser; what it drafted itself has no words yet."""
+    trace = Trace.from_json(text)
+    if "words" not in trace.about:
+        record_words(trace, tokenizer_of(engine.target()))
+    return trace

@@ -1,194 +1,219 @@
-// Moving between the cycles of a trace. `element`, `props`, `watch` and `trigger` come from gradio;
-// this runs once, at mount. `props.trace` is the JSON of demo/inside/view.py, `props.value` the place
-// of the cycle that is shown.
-const root = element.firstElementChild;
+// Moving between the cycles of a trace. `props.trace` is the JSON of demo/inside/view.py, `props.value`
+// the place of the cycle that is shown.
+import { add, button, el, many, pairList, putBeside, quoted, tipBox } from "../common/static/dom.js";
+import { onTab } from "../common/static/page.js";
+import { legendOf, mark } from "../common/tokens/view.js";
+import { arrange, Tree, WIDE } from "../common/tree/tree.js";
+import { wantedCycle } from "../live/run.js";
+import { facts, sentence, spoken, verdict } from "./words.js";
+
 const SHOWN = 240; // characters of text before the cycle
-let trace = null;
-let place = 0;
-let nodes = [];
 
-// ---- the frame: controls, text, tree, figures ----
+export function mount({ element, props, watch, trigger }) {
+  const root = element.firstElementChild;
+  let trace = null;
+  let place = 0;
+  let nodes = [];
+  let pressed = null; // the cycle of a word of the stage
 
-const press = (words, ariaLabel, by) =>
-  button("quiet-button", words, () => show(place + by), { ariaLabel });
-const back = press("‹", "Previous cycle", -1);
-const on = press("›", "Next cycle", 1);
-const slider = el("input", "", "", { type: "range", min: 1, step: 1, ariaLabel: "Cycle" });
-const count = el("output", "count", "", { ariaLive: "polite" });
-const controls = add(el("div", "controls"), back, on, slider, count);
-const said = el("p", "sentence");
-const called = "The end of the text, with the tokens that this cycle added";
-const before = el("div", "text", "", { role: "group", ariaLabel: called, tabIndex: 0 });
+  // ---- the frame: controls, text, tree, figures ----
 
-const legend = tokenLegend(
-  sample("root", "root: the newest token"),
-  el("li", "", "% = the drafter’s probability; on the target’s own token, the target’s"),
-);
-const svg = shape("svg", {});
-const ariaLabel = "Draft tree. Arrow keys move between its nodes.";
-const tree = add(el("div", "tree draft-tree", "", { role: "group", ariaLabel }), svg);
-const other = shape("svg", { role: "img" });
-const beside = el("p", "sentence");
-const frame = add(el("div", "tree draft-tree", "", { tabIndex: 0 }), other);
-const rival = add(el("div", "rival"), beside, frame);
-const tip = tipBox();
-const hint = el("p", "hint", "Point at a node, or use Tab and the arrow keys, to see its probabilities.");
-add(root, controls, said, before, legend, tree, hint, rival, tip);
+  const press = (words, ariaLabel, by) =>
+    button("quiet-button", words, () => show(place + by), { ariaLabel });
+  const back = press("‹", "Previous cycle", -1);
+  const on = press("›", "Next cycle", 1);
+  const slider = el("input", "", "", { type: "range", min: 1, step: 1, ariaLabel: "Cycle" });
+  const count = el("output", "count", "", { ariaLive: "polite" });
+  const controls = add(el("div", "controls"), back, on, slider, count);
+  const said = el("p", "sentence");
+  const called = "The end of the text, with the tokens that this cycle added";
+  const before = el("div", "text", "", { role: "group", ariaLabel: called, tabIndex: 0 });
 
-// ---- one cycle ----
-
-function marked(kind, token, piece) {
-  const made = el("span", `token ${kind}`);
-  mark(made, trace.special.includes(token) ? trace.texts[token] : piece || "·");
-  return made;
-}
-
-// The end of the text before the root; then the root, and what the cycle added.
-function paintText(cycle) {
-  const prompt = [...trace.prompt];
-  const written = [...trace.output.slice(0, cycle.before - 1).join("")];
-  const room = Math.max(SHOWN - written.length, 0);
-  const asked = room ? prompt.slice(-room).join("") : "";
-  const cut = prompt.length > room || prompt.length === SHOWN ? "…" : "";
-  const told = written.slice(-SHOWN).join("");
-  const pieces = trace.output.slice(cycle.before, cycle.before + cycle.emitted);
-  const marks = pieces.map((piece, order) =>
-    order < cycle.path.length
-      ? marked("accepted", cycle.tokens[cycle.path[order]], piece)
-      : marked("bonus", cycle.bonus, piece),
+  const legend = add(
+    legendOf(["accepted", "accepted guess"], ["rejected", "rejected guess"], ["bonus", "the target’s own"], ["root", "root: the newest token"]),
+    el("li", "", "Percentages: the drafter’s; on orange tokens, the target’s"),
   );
-  const newest = marked("root", cycle.tokens[0], trace.output[cycle.before - 1] ?? "");
-  before.replaceChildren(el("span", "asked", cut + asked), told, newest, ...marks);
-  before.scrollTop = before.scrollHeight;
-}
+  const family = "IBM Plex Sans";
+  const own = new Tree(family);
+  const ariaLabel = "Draft tree. Arrow keys move between its nodes.";
+  const tree = add(el("div", "tree draft-tree", "", { role: "group", ariaLabel }), own.svg);
+  const other = new Tree(family, WIDE, { role: "img" });
+  const beside = el("p", "sentence");
+  const frame = add(el("div", "tree draft-tree", "", { tabIndex: 0 }), other.svg);
+  const rival = add(el("div", "rival"), beside, frame);
+  const tip = tipBox();
+  const hint = el("p", "hint", "Point at a node, or use Tab and the arrow keys, to see its probabilities.");
+  add(root, controls, said, before, legend, tree, hint, rival, tip);
 
-function paintTree(cycle) {
-  point();
-  nodes = drawTree(svg, cycle, trace.texts, getComputedStyle(root).fontFamily);
-  for (const node of nodes) {
-    const ariaLabel = spoken(cycle, node, trace.texts);
-    Object.assign(node.drawn, { role: "img", tabIndex: node.index ? -1 : 0, ariaLabel });
-  }
-  [tree.scrollLeft, tree.scrollTop] = [0, 0];
-}
-
-// Another method's cycle at the same place of the same text: the one that wrote the token after it.
-function paintRival({ at }) {
-  const { method, cycles, texts } = trace.rival;
-  const same = cycles.findLastIndex((cycle) => cycle.at <= at);
-  const cycle = cycles[Math.max(same, 0)];
-  const earlier = at - cycle.at;
-  const began = earlier ? `, begun ${many(earlier, "token")} earlier` : "";
-  const words = `${method} at the same place (its cycle ${same + 1}${began}): ${sentence(cycle, texts)}`;
-  beside.textContent = words;
-  other.ariaLabel = words;
-  drawTree(other, cycle, texts, getComputedStyle(root).fontFamily);
-}
-
-function show(wanted) {
-  place = Math.max(0, Math.min(wanted, trace.cycles.length - 1));
-  const cycle = trace.cycles[place];
-  const words = sentence(cycle, trace.texts);
-  slider.value = place + 1;
-  slider.setAttribute("aria-valuetext", `Cycle ${place + 1}: ${words}`);
-  count.textContent = `Cycle ${place + 1} of ${trace.cycles.length}`;
-  const [draft, verify] = cycle.ms.map((ms) => `${ms.toFixed(ms < 10 ? 2 : 1)} ms`);
-  said.textContent = `${trace.method}: ${words} ${draft} to draft, ${verify} to verify.`;
-  paintText(cycle);
-  paintTree(cycle);
-  if (trace.rival) paintRival(cycle);
-  root.dataset.cycle = String(place);
-  props.value = place; // the server asks for it when it looks inside the drafter
-}
-
-// ---- moving ----
-
-slider.addEventListener("input", () => show(Number(slider.value) - 1));
-
-// ---- pointing at a node ----
-
-const nodeOf = (target) => {
-  const group = target.closest?.(".node");
-  return group ? nodes[Number(group.dataset.index)] : null;
-};
-
-// Without a node the tip goes.
-function point(node) {
-  tip.hidden = !node;
-  if (!node) return;
-  const cycle = trace.cycles[place];
-  const list = pairList(facts(cycle, node, trace.texts));
-  const head = add(el("p"), el("b", "", quoted(trace.texts[node.token])), " ");
-  add(head, verdict(cycle, node, trace.texts));
-  tip.replaceChildren(head, list);
-  putBeside(tip, root, node.drawn.getBoundingClientRect());
-}
-
-function reach(node) {
-  for (const one of nodes) one.drawn.tabIndex = one === node ? 0 : -1;
-  node.drawn.focus();
-  node.drawn.scrollIntoView({ block: "nearest", inline: "nearest" });
-}
-
-for (const kind of ["pointerover", "focusin"]) {
-  tree.addEventListener(kind, (event) => {
-    const node = nodeOf(event.target);
-    if (node) point(node);
+  // The chat template's own words, which only some want to see.
+  let templated = false;
+  const plain = (prompt) => prompt.replace(/^[^]*<\|im_start\|>user\n/, "").replace(/<\|im_end\|>[^]*$/, "\n");
+  const template = button("quiet-button", "Show template", () => {
+    templated = !templated;
+    template.textContent = templated ? "Hide template" : "Show template";
+    if (trace) show(place);
   });
-}
-tree.addEventListener("pointerout", (event) => {
-  const { activeElement } = document; // the tip of the node that has the keyboard comes back
-  if (nodeOf(event.target)) point(tree.contains(activeElement) && nodeOf(activeElement));
-});
-for (const kind of ["focusout", "scroll"]) tree.addEventListener(kind, () => point());
-tree.addEventListener("click", (event) => {
-  const node = nodeOf(event.target);
-  if (node) reach(node);
-});
+  add(controls, template);
 
-tree.addEventListener("keydown", (event) => {
-  const node = nodeOf(event.target);
-  if (event.key === "Escape") return point();
-  if (!node) return;
-  const column = nodes.filter((one) => one.level === node.level);
-  column.sort((one, other) => one.row - other.row);
-  const at = column.indexOf(node);
-  const next = {
-    ArrowRight: node.children[0],
-    ArrowLeft: nodes[node.parent],
-    ArrowDown: column[at + 1],
-    ArrowUp: column[at - 1],
-    Home: nodes[0],
+  // ---- one cycle ----
+
+  function marked(kind, token, piece) {
+    const made = el("span", `token ${kind}`);
+    mark(made, trace.special.includes(token) ? trace.texts[token] : piece || "·");
+    return made;
+  }
+
+  // The end of the text before the root; then the root, and what the cycle added.
+  function paintText(cycle) {
+    const prompt = [...(templated ? trace.prompt : plain(trace.prompt))];
+    const written = [...trace.output.slice(0, cycle.before - 1).join("")];
+    const room = Math.max(SHOWN - written.length, 0);
+    const asked = room ? prompt.slice(-room).join("") : "";
+    const cut = prompt.length > room || prompt.length === SHOWN ? "…" : "";
+    const told = written.slice(-SHOWN).join("");
+    const pieces = trace.output.slice(cycle.before, cycle.before + cycle.emitted);
+    const marks = pieces.map((piece, order) =>
+      order < cycle.path.length
+        ? marked("accepted", cycle.tokens[cycle.path[order]], piece)
+        : marked("bonus", cycle.bonus, piece),
+    );
+    const newest = marked("root", cycle.tokens[0], trace.output[cycle.before - 1] ?? "");
+    before.replaceChildren(el("span", "asked", cut + asked), told, newest, ...marks);
+    before.scrollTop = before.scrollHeight;
+  }
+
+  function paintTree(cycle) {
+    point();
+    nodes = own.draw(cycle, trace.texts);
+    for (const node of nodes) {
+      const ariaLabel = spoken(cycle, node, trace.texts);
+      Object.assign(node.drawn, { role: "img", tabIndex: node.index ? -1 : 0, ariaLabel });
+    }
+    [tree.scrollLeft, tree.scrollTop] = [0, 0];
+  }
+
+  // Another method's cycle at the same place of the same text: the one that wrote the token after it.
+  function paintRival({ at }) {
+    const { method, cycles, texts } = trace.rival;
+    const same = cycles.findLastIndex((cycle) => cycle.at <= at);
+    const cycle = cycles[Math.max(same, 0)];
+    const earlier = at - cycle.at;
+    const began = earlier ? `, begun ${many(earlier, "token")} earlier` : "";
+    const words = `${method} at the same place (its cycle ${same + 1}${began}): ${sentence(cycle, texts)}`;
+    beside.textContent = words;
+    other.svg.ariaLabel = words;
+    other.draw(cycle, texts);
+  }
+
+  function show(wanted) {
+    place = Math.max(0, Math.min(wanted, trace.cycles.length - 1));
+    const cycle = trace.cycles[place];
+    const words = sentence(cycle, trace.texts);
+    slider.value = place + 1;
+    slider.setAttribute("aria-valuetext", `Cycle ${place + 1}: ${words}`);
+    count.textContent = `Cycle ${place + 1} of ${trace.cycles.length}`;
+    const [draft, verify] = cycle.ms.map((ms) => `${ms.toFixed(ms < 10 ? 2 : 1)} ms`);
+    said.textContent = `${trace.method}: ${words} ${draft} to draft, ${verify} to verify.`;
+    paintText(cycle);
+    paintTree(cycle);
+    if (trace.rival) paintRival(cycle);
+    root.dataset.cycle = String(place);
+    props.value = place; // the server asks for it when it looks inside the drafter
+  }
+
+  // ---- moving ----
+
+  slider.addEventListener("input", () => show(Number(slider.value) - 1));
+
+  // ---- pointing at a node ----
+
+  const nodeOf = (target) => {
+    const group = target.closest?.(".node");
+    return group ? nodes[Number(group.dataset.index)] : null;
   };
-  if (!(event.key in next)) return;
-  event.preventDefault();
-  if (next[event.key]) reach(next[event.key]);
-});
 
-// ---- a trace comes, the tab is opened ----
+  // Without a node the tip goes.
+  function point(node) {
+    tip.hidden = !node;
+    if (!node) return;
+    const cycle = trace.cycles[place];
+    const list = pairList(facts(cycle, node, trace.texts));
+    const head = add(el("p"), el("b", "", quoted(trace.texts[node.token])), " ");
+    add(head, verdict(cycle, node, trace.texts));
+    tip.replaceChildren(head, list);
+    putBeside(tip, root, node.drawn.getBoundingClientRect());
+  }
 
-function load() {
-  trace = props.trace ? JSON.parse(props.trace) : null;
-  root.hidden = !trace || !trace.cycles.length;
-  root.dataset.run = trace ? trace.run : "";
-  if (root.hidden) return;
-  slider.max = trace.cycles.length;
-  // The tallest tree's height for all, so that nothing jumps while cycles change.
-  const tallest = ({ cycles }) => Math.max(...cycles.map((cycle) => arrange(cycle).rows));
-  tree.style.height = `${WIDE.top + tallest(trace) * WIDE.row + 20}px`;
-  rival.hidden = !trace.rival?.cycles.length;
-  if (rival.hidden) trace.rival = null;
-  else frame.style.height = `${WIDE.top + tallest(trace.rival) * WIDE.row + 20}px`;
-  show(wanted());
+  function reach(node) {
+    for (const one of nodes) one.drawn.tabIndex = one === node ? 0 : -1;
+    node.drawn.focus();
+    node.drawn.scrollIntoView({ block: "nearest", inline: "nearest" });
+  }
+
+  for (const kind of ["pointerover", "focusin"]) {
+    tree.addEventListener(kind, (event) => {
+      const node = nodeOf(event.target);
+      if (node) point(node);
+    });
+  }
+  tree.addEventListener("pointerout", (event) => {
+    const { activeElement } = document; // the tip of the node that has the keyboard comes back
+    if (nodeOf(event.target)) point(tree.contains(activeElement) && nodeOf(activeElement));
+  });
+  for (const kind of ["focusout", "scroll"]) tree.addEventListener(kind, () => point());
+  tree.addEventListener("click", (event) => {
+    const node = nodeOf(event.target);
+    if (node) reach(node);
+  });
+
+  tree.addEventListener("keydown", (event) => {
+    const node = nodeOf(event.target);
+    if (event.key === "Escape") return point();
+    if (!node) return;
+    const column = nodes.filter((one) => one.level === node.level);
+    column.sort((one, other) => one.row - other.row);
+    const at = column.indexOf(node);
+    const next = {
+      ArrowRight: node.children[0],
+      ArrowLeft: nodes[node.parent],
+      ArrowDown: column[at + 1],
+      ArrowUp: column[at - 1],
+      Home: nodes[0],
+    };
+    if (!(event.key in next)) return;
+    event.preventDefault();
+    if (next[event.key]) reach(next[event.key]);
+  });
+
+  // ---- a trace comes, the tab is opened ----
+
+  function load() {
+    trace = props.trace ? JSON.parse(props.trace) : null;
+    root.hidden = !trace || !trace.cycles.length;
+    root.dataset.run = trace ? trace.run : "";
+    if (root.hidden) return;
+    slider.max = trace.cycles.length;
+    // The tallest tree's height for all, so that nothing jumps while cycles change.
+    const tallest = ({ cycles }) => Math.max(...cycles.map((cycle) => arrange(cycle).rows));
+    tree.style.height = `${WIDE.top + tallest(trace) * WIDE.row + 20}px`;
+    rival.hidden = !trace.rival?.cycles.length;
+    if (rival.hidden) trace.rival = null;
+    else frame.style.height = `${WIDE.top + tallest(trace.rival) * WIDE.row + 20}px`;
+    show(wanted());
+    pressed = null;
+  }
+
+  // A word of the stage was pressed: its cycle is shown, also of a trace that is still to come. Else the
+  // first one in which some drafts were accepted and some rejected.
+  const wanted = () => (pressed ?? telling());
+  const telling = () => Math.max(trace.cycles.findIndex(({ path, tokens }) => path.length > 1 && path.length < tokens.length - 1), 0);
+  onTab((tab) => {
+    if (tab !== "inside") return;
+    pressed = wantedCycle();
+    if (pressed !== null && trace) show(wanted());
+    trigger("shown");
+  });
+  trigger("shown");
+  watch("trace", load);
+  load();
 }
-
-// A word of the stage was pressed: its cycle is shown, also of a trace that is still to come. Else the
-// first one in which some drafts were accepted and some rejected.
-const wanted = () => (window.openCycle?.until > Date.now() ? window.openCycle.cycle : telling());
-const telling = () => Math.max(trace.cycles.findIndex(({ path, tokens }) => path.length > 1 && path.length < tokens.length - 1), 0);
-window.addEventListener("open-cycle", () => trace && show(wanted()));
-
-window.addEventListener("tab-opened", ({ detail }) => detail === "inside" && trigger("shown"));
-trigger("shown");
-watch("trace", load);
-load();

@@ -36,17 +36,13 @@ from moa_core.decoding.trace import Drafted, Prefilled, Trace, Verified, fits
 from moa_core.errors import UserError
 from moa_core.text import RecordedText
 
-SCRIPTS = (
-    "common/static/dom.js", "common/tokens/tokens.js", "common/tree/tree.js", "inside/words.js",
-    "inside/view.js",
-)  # fmt: skip
 SHOWN = 240  # characters of text before the cycle
 
 
 def inside_view(**kwargs: Any) -> gr.HTML:
     """The component; `gr.update(trace=packed(trace))` shows a trace."""
     template = '<div class="inside-view tokens"></div>'
-    return component(template, *SCRIPTS, value=0, trace="", **kwargs)
+    return component(template, "inside/view.js", value=0, events=("shown",), trace="", **kwargs)
 
 
 def packed(trace: Trace, rival: Trace | None = None) -> str:

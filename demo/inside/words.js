@@ -1,9 +1,11 @@
 // What the view says in words about a cycle and about each node of its tree.
+import { many, quoted } from "../common/static/dom.js";
+
 const percent = (whole) =>
   whole > 0 && whole < 10 ? "< 0.1 %" : `${(whole / 100).toFixed(1)} %`;
 
 // The cycle in a sentence or two, for everyone.
-function sentence(cycle, texts) {
+export function sentence(cycle, texts) {
   const drafted = cycle.tokens.length - 1;
   const bonus = quoted(texts[cycle.bonus].trimStart() || texts[cycle.bonus]);
   if (!drafted) return `Nothing was drafted: the target wrote ${bonus} by itself.`;
@@ -19,23 +21,23 @@ function sentence(cycle, texts) {
 
 const verdicts = {
   root: "the newest token, already certain: the tree grows below it",
-  accepted: "accepted draft",
-  rejected: "rejected draft",
+  accepted: "accepted guess",
+  rejected: "rejected guess",
   bonus: "bonus: the target’s own token",
 };
 
 // Why a node was rejected: the target said something else there, or its parent was already wrong.
-function verdict(cycle, node, texts) {
+export function verdict(cycle, node, texts) {
   if (node.cut) return `${verdicts[node.kind]}, not kept: the run had ended`;
   if (node.kind !== "rejected") return verdicts[node.kind];
   const wanted = cycle.choices[node.parent];
   return wanted === node.token
-    ? "rejected draft: the target agrees with it, but not with the draft before it"
-    : `rejected draft: the target chose ${quoted(texts[wanted])} there`;
+    ? "rejected, because the guess before it was wrong"
+    : `rejected guess: the target chose ${quoted(texts[wanted])} there`;
 }
 
 // Pairs of a name and a value; the page shows them in the tip and says them to screen readers.
-function facts(cycle, node, texts) {
+export function facts(cycle, node, texts) {
   const before = node.parent < 0 ? "" : quoted(texts[cycle.tokens[node.parent]]);
   if (node.kind === "bonus") {
     return [[`target, after ${before}`, percent(cycle.sure[node.parent])]];
@@ -51,7 +53,7 @@ function facts(cycle, node, texts) {
   return found;
 }
 
-function spoken(cycle, node, texts) {
+export function spoken(cycle, node, texts) {
   const known = facts(cycle, node, texts).map(([name, value]) => `${name} ${value}`);
   const place = `${quoted(texts[node.token])}, ${verdict(cycle, node, texts)}`;
   const level = node.kind === "bonus" ? [] : [`level ${node.level}`]; // no drafted one

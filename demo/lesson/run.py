@@ -21,7 +21,6 @@ from moa_core.errors import UserError
 from moa_core.text import RecordedText, record_words
 
 TREE, CHAIN = TreeSettings(), TreeSettings(12, 1, 12)
-SCRIPTS = ("common/static/dom.js", "common/tree/tree.js", "inside/words.js", "lesson/tree.js")
 
 
 @dataclass(frozen=True)
@@ -61,7 +60,7 @@ def first_cycle(run: PreparedRun) -> Trace:
 
 
 def drawing(**kwargs: Any) -> gr.HTML:
-    return component('<div class="how-tree" hidden></div>', *SCRIPTS, **kwargs)
+    return component('<div class="how-tree" hidden></div>', "lesson/tree.js", **kwargs)
 
 
 def drawn(trial: Trial, trace: Trace) -> str:

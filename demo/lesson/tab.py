@@ -49,7 +49,7 @@ def _bench(shared: Shared, name: str, prompt: gr.Textbox) -> None:
                          elem_id=f"how-{name}-stop")  # fmt: skip
     kept = recording()
     first = drawn(trial, kept.trace) if kept and trial.tree.breadth > 1 else ""
-    said = "A recorded example with another prompt:" if first else ""
+    said = "A recorded run of this prompt:" if first else ""
     status = status_line(said, elem_id=f"how-{name}-status", elem_classes="how-status")
     result = drawing(value=first, elem_id=f"how-{name}-result")
 

@@ -40,10 +40,12 @@ class Step:
 
     trial     the run that the step offers (demo.lesson.run.TRIALS); "" for none
     lead      what to do or look at in the example
+    ask       what to do and ask in class mode
     question  to be answered from the example
     """
 
     id: str
+    ask: str
     title: str
     paragraphs: list[str]
     lead: str

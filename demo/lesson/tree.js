@@ -1,28 +1,34 @@
 // A step's cycle: a sentence, and its draft tree. The value is JSON: a trace as inside/view.py packs
 // it, with one cycle; what is said of it; and whether the target's verdict is shown.
-const root = element.firstElementChild;
-const said = el("p", "how-said", "", { role: "status" });
-const svg = shape("svg", { role: "img" });
-const group = { role: "group", ariaLabel: "Draft tree", tabIndex: 0 };
-const frame = add(el("div", "draft-tree", "", group), svg);
-add(root, said, frame);
+import { add, el, quoted, shape } from "../common/static/dom.js";
+import { Tree, WIDE } from "../common/tree/tree.js";
+import { sentence, spoken } from "../inside/words.js";
 
-function show() {
-  root.hidden = !props.value;
-  if (root.hidden) return;
-  const { judged, texts, cycles, ...rest } = JSON.parse(props.value);
-  const [cycle] = cycles;
-  const numbers = judged ? cycle : { ...cycle, draft: cycle.reach };
-  said.textContent = rest.said;
-  frame.dataset.phase = judged ? "kept" : "drafted";
-  const nodes = drawTree(svg, numbers, texts, getComputedStyle(root).fontFamily);
-  svg.ariaLabel = judged ? sentence(cycle, texts) : rest.said;
-  const known = judged ? nodes : nodes.slice(0, -1); // the bonus is the target's
-  for (const node of known) {
-    const words = judged ? spoken(cycle, node, texts) : quoted(texts[node.token]);
-    node.drawn.append(shape("title", {}, words));
+export function mount({ element, props, watch }) {
+  const root = element.firstElementChild;
+  const said = el("p", "how-said", "", { role: "status" });
+  const tree = new Tree("IBM Plex Sans", WIDE, { role: "img" });
+  const group = { role: "group", ariaLabel: "Draft tree", tabIndex: 0 };
+  const frame = add(el("div", "draft-tree", "", group), tree.svg);
+  add(root, said, frame);
+
+  function show() {
+    root.hidden = !props.value;
+    if (root.hidden) return;
+    const { judged, texts, cycles, ...rest } = JSON.parse(props.value);
+    const [cycle] = cycles;
+    const numbers = judged ? cycle : { ...cycle, draft: cycle.reach };
+    said.textContent = rest.said;
+    frame.dataset.phase = judged ? "kept" : "drafted";
+    const nodes = tree.draw(numbers, texts);
+    tree.svg.ariaLabel = judged ? sentence(cycle, texts) : rest.said;
+    const known = judged ? nodes : nodes.slice(0, -1); // the bonus is the target's
+    for (const node of known) {
+      const words = judged ? spoken(cycle, node, texts) : quoted(texts[node.token]);
+      node.drawn.append(shape("title", {}, words));
+    }
   }
-}
 
-watch("value", show);
-show();
+  watch("value", show);
+  show();
+}

@@ -1,4 +1,4 @@
-"""Recorded runs: the one that the stage plays at first, and those of the static page.
+"""Recorded runs: those that the stage plays at first, and those of the static page.
 
 `python -m demo.live.recording` records them; use a quiet machine, because it records times.
 """
@@ -8,17 +8,18 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import Any
 
-from demo.common.charts import Lane, middle
+from demo.common.charts import middle
 from demo.common.controls import EXAMPLES, NEW_TOKENS
 from demo.common.measure import Measured, measure
 from demo.common.methods import RIVAL, VANILLA
+from demo.common.tokens.view import feed_of
 from demo.engine import FIXED_TREE, Engine, Request
-from demo.live.follow import Known, compared, requests_for
-from demo.live.run import feed_of
+from demo.live.measure import figures, requests_for
 from moa_core.decoding.cuttable import Cuttable
 from moa_core.decoding.trace import Trace
 from moa_core.drafters.base import Drafter
@@ -34,19 +35,20 @@ DIGITS = 5  # of numbers in the file
 
 @dataclass(frozen=True)
 class Recording:
-    """Runs of one prompt with their words, each the median of REPEATS, and the comparison with the
-    first. cut: the same run with the target out of reach for a third of the text."""
+    """Runs of one prompt with their words, each the median of REPEATS, and all their figures.
+    cut: the first run with the target out of reach for a third of the text."""
 
     trace: Trace
     rival: Trace
     plain: Trace
     cut: Trace
-    known: Known
+    measured: dict[str, Any]
 
-    @property
-    def ndjson(self) -> str:
-        feed = feed_of(self.trace)
-        return feed.plain(self.known.line(self.known.figures))
+    def stage(self, cut: bool = False) -> dict[str, Any]:
+        """What the stage plays."""
+        first = feed_of(self.cut if cut else self.trace, "drafter")
+        lanes = {"drafter": first, "plain": feed_of(self.plain, "plain")}
+        return lanes if cut else {**lanes, "measured": self.measured}
 
 
 def place() -> Path:
@@ -62,10 +64,9 @@ def recording() -> Recording | None:
 @cache
 def _read(path: Path) -> Recording:
     found = json.loads(path.read_text(encoding="utf-8"))
-    known = found.pop("known")
-    lanes = [Lane(**lane) for lane in known.pop("lanes")]
+    measured = found.pop("measured")
     runs = {name: Trace.from_json(json.dumps(one)) for name, one in found.items()}
-    return Recording(known=Known(lanes=lanes, **known), **runs)
+    return Recording(measured=measured, **runs)
 
 
 def request(engine: Engine) -> Request:
@@ -89,10 +90,8 @@ def record(engine: Engine, repeats: int = REPEATS) -> Path:
     runs["cut"] = cut_off(engine, asked, len(runs["trace"].output_ids) // 3)
     for trace in runs.values():
         record_words(trace, engine.target().tokenizer)
-    known = compared(engine, asked, runs["trace"], measured.traces, timed=True)
-    beside = {**vars(known), "lanes": [asdict(lane) for lane in known.lanes]}
     made = {name: json.loads(trace.to_json()) for name, trace in runs.items()}
-    whole = json.dumps({**made, "known": beside})
+    whole = json.dumps({**made, "measured": figures(asked.method, measured.traces)})
     short = json.loads(whole, parse_float=lambda digits: round(float(digits), DIGITS))
     text = json.dumps(short, ensure_ascii=False, separators=(",", ":"))
     place().write_text(text + "\n", encoding="utf-8")

@@ -15,16 +15,12 @@ from demo.tli.stops import stops_html
 from moa_core.decoding.tree import AUTO, TreeSettings
 from moa_core.decoding.verify import Sampling
 from moa_core.drafters.names import method_name
+from moa_core.errors import UserError
 
 
 @dataclass(frozen=True)
 class Settings:
-    """The values of the controls, in the order in which events send them. A link carries all except
-    the last two.
-
-    connection  whether the target stays connected for the whole run
-    cut_at      tokens after which it is lost, if it is; 0: the default
-    """
+    """The values of the controls, in the order in which events send them."""
 
     target: str
     prompt: str
@@ -38,8 +34,6 @@ class Settings:
     temperature: float
     top_p: float
     seed: Any
-    connection: bool = True
-    cut_at: float = 0
 
     @property
     def request(self) -> Request:
@@ -55,7 +49,18 @@ class Settings:
 
 
 NAMES = [one.name for one in fields(Settings)]
-LINKED = NAMES[:-2]
+
+
+def settings_from(given: Any) -> Settings:
+    """Settings as the page sends them. UserError if they are not."""
+    try:
+        made = Settings(**given)
+        texts = made.target, made.prompt, made.method
+        if all(isinstance(text, str) for text in texts) and int(made.tli) >= 0:
+            return made
+        raise TypeError
+    except (TypeError, ValueError, OverflowError):
+        raise UserError("These settings are not the page’s: reload it.") from None
 
 
 def choose(engine: Engine, target: str, kind: str, tli: int) -> tuple[Any, ...]:
@@ -84,12 +89,12 @@ def from_address(engine: Engine, tabs: Sequence[str], request: gr.Request) -> tu
         given = {**given, "method": kind, "tli": slider}
     if "auto_tree" in given:
         given["auto_tree"] = bool(given["auto_tree"])
-    status, *values = values_of(given, wrong, LINKED[1:])
+    status, *values = values_of(given, wrong, NAMES[1:])
     return status, stops, *values
 
 
 def link(tab: str, *values: Any) -> tuple[Any, str]:
-    given = dict(zip(LINKED, values, strict=True))
+    given = dict(zip(NAMES, values, strict=True))
     given["method"] = method_name(given["method"], int(given["tli"]))
     given["auto_tree"] = int(given["auto_tree"])
     return address_of(tab, given)

@@ -1,214 +1,322 @@
-// ---- the stage: one headline over the text, and the tree of the newest cycle beside it ----
+// The stage: two lanes in real time, the headline, and one cycle with its tree and its time. It plays
+// what it is given; run.js brings the visitor's runs.
+import { add, button, calm, el } from "../common/static/dom.js";
+import { figure, Lane } from "../common/race/lane.js";
+import { Player } from "../common/race/player.js";
+import { legendOf, sample } from "../common/tokens/view.js";
+import { Charts } from "./charts.js";
+import { Cycle } from "./cycle.js";
 
-const stage = element.closest("#stage") ?? root;
-const headline = el("p", "headline", "", { role: "status" });
-const badge = el("span", "badge", "recorded", { hidden: true });
-const said = el("p", "said");
-const svg = shape("svg", { "aria-hidden": "true" });
-const caption = el("p", "caption");
-const ariaLabel = "Draft tree of the newest cycle";
-const panel = el("div", "stage-tree draft-tree", "", { role: "group", ariaLabel });
-add(panel, add(el("div", "drawing"), svg), caption);
-panel.dataset.stage = "tree";
-const told = el("span");
-root.prepend(add(el("div", "top"), headline, add(said, badge, told)));
-add(body, panel);
+const WHOLE = ["eos", "length", "context"]; // endings of complete runs, which can be compared
+const OWN = "input, textarea, select, [role=tab], [role=radio], [role=slider], [contenteditable]";
+const LATER = "Runs next, alone, so that neither slows the other.";
 
-let by = ""; // method and tree of the run
-let newest = null; // the cycle that is to be drawn
-let beside = null; // what plain decoding and the rival did
-let ended = null;
-let changed = ""; // what is shown is of the settings before
-let moving = false; // the run goes on in this browser: its end on the server is not shown
-let began = () => {}; // told of a run's first line
+const times = (ratio) => `${ratio.toFixed(ratio < 0.95 ? 2 : 1)}×`;
 
-const linked = ["prompt", "method"].some((name) => new URLSearchParams(window.location.search).has(name));
-
-function state(name, line) {
-  stage.dataset.run = name;
-  badge.hidden = !recorded;
-  changed = name === "recorded" && linked ? "Press Run to use the settings of your link." : "";
-  moving = false;
-  by = lines[0]?.by ?? by;
-  if (["live", "recorded", "empty"].includes(name)) say();
-  if (name === "live") began(line);
-}
-
-function no_figures() {
-  newest = beside = ended = null;
-  stage.dataset.charts = "";
-  by = lines[0]?.by ?? "";
-  svg.replaceChildren();
-  caption.textContent = "";
-  say();
-}
-
-function gain(line) {
-  newest = line;
-}
-
-function plain(line) {
-  beside = line;
-  stage.dataset.charts = line.charts?.join(" ") || (line.measuring ? "" : "none");
-  if (ended) say();
-}
-
-function end(line) {
-  if (moving) return;
-  root.dataset.state = "done";
-  ended = line;
-  if (root.dataset.link === "lost") link = "The connection was still cut.";
-  if (!recorded) state(["eos", "length", "context"].includes(line.end) ? "done" : "stopped");
-  say();
-}
-
-// ---- the headline: nothing before the end, and then only what is known ----
-
-const figure = (name, value, words) => {
-  const made = el("b", "", words);
-  made.dataset.figure = name;
-  made.dataset.value = String(value);
-  return made;
-};
-
-// Class mode has no box for it.
-const prompt = () => stage.closest(".class-mode") && document.querySelector("#prompt textarea")?.value;
-
-function say() {
-  headline.classList.toggle("before", Boolean(ended && changed));
-  if (!ended) {
-    const first = by ? `${by.split(",")[0]}: watch what is accepted` : "Press Run: the text appears here, its draft trees beside it.";
-    if (headline.textContent !== (link || first)) headline.textContent = link || first;
-    const slow = !recorded && tempo && lines.some((line) => "end" in line) ? "decoded, shown in slow motion" : "";
-    told.textContent = changed || [prompt(), by, slow].filter(Boolean).join(" · ");
-    return;
+export class Stage {
+  /** chosen: told of the cycle of a pressed word. */
+  constructor(root, { chosen = () => {} } = {}) {
+    Object.assign(this, { root, frame: root.closest("#stage") ?? root, live: false, stale: "", note: "" });
+    this.player = new Player((at) => this.#draw(at));
+    this.headline = el("p", "headline", "", { role: "status" });
+    this.said = el("p", "said");
+    this.actions = el("div", "actions");
+    const pointed = (cycle) => this.#point(cycle);
+    this.drafter = new Lane("drafter", "With drafter", { pointed, chosen });
+    this.plain = new Lane("plain", "Plain", {});
+    this.lanes = { drafter: this.drafter, plain: this.plain };
+    this.cycle = new Cycle();
+    this.charts = new Charts();
+    add(root, add(el("div", "top"), this.headline, this.actions, this.said));
+    add(root, add(el("div", "lanes"), this.drafter.root, this.plain.root), this.#bar());
+    add(root, add(el("div", "below"), this.cycle.root, this.charts.root));
+    document.addEventListener("keydown", (event) => this.#keyed(event));
+    this.empty();
   }
-  const parts = [speedUp(), exactness(), calls(), lengths()].filter(Boolean);
-  headline.replaceChildren(...parts.flatMap((part, order) => (order ? [" · ", ...part] : part)));
-  told.textContent = changed || [prompt(), by, ended.summary, link].filter(Boolean).join(" · ");
-}
 
-function speedUp() {
-  if (beside?.measuring) return ["measuring the speed …"];
-  if (beside?.untimed) return [`Not timed: ${beside.untimed}`];
-  if (!beside?.over_plain) return null;
-  const { over_plain: plain, over_rival: theirs, rival } = beside;
-  const times = (number) => `${number.toFixed(number < 0.95 ? 2 : 1)}×`;
-  const both = plain.close && theirs?.close;
-  const close = (one) => (both || !one.close ? "" : " (too close to call)");
-  const than = theirs ? `, ${times(theirs.times)} ${rival}’s${close(theirs)}` : "";
-  const shown = figure("speedup", plain.times, times(plain.times));
-  shown.classList.toggle("slower", plain.times < 1);
-  const words = ` plain decoding’s speed${close(plain)}${than}`;
-  return [shown, both ? `${words} (both too close to call)` : words];
-}
-
-function exactness() {
-  if (!beside || beside.same === null) return null;
-  if (beside.same) return ["same text ", figure("exact", 1, "✓")];
-  return ["text ", figure("exact", 0, "differs"), ` from token ${beside.parted}`];
-}
-
-function calls() {
-  if (!text.querySelector(".token")) return null;
-  const count = cycles().length + 1; // with the prefill
-  const instead = beside?.calls ? ` instead of ${beside.calls}` : "";
-  const shown = figure("calls", count, String(count));
-  shown.title = "The prompt’s call, then one for each cycle. τ counts the cycles alone.";
-  return [shown, ` target calls${instead}`];
-}
-
-// Tokens of a cycle, the last one counted in full.
-const gained = ({ tree, accepted }) => (tree?.path ?? accepted).length + 1;
-
-function lengths() {
-  const all = cycles().map(gained);
-  if (!all.length) return null;
-  const tau = all.reduce((sum, one) => sum + one) / all.length;
-  const theirs = beside?.rival_tau ? ` (${beside.rival} ${beside.rival_tau.toFixed(1)})` : "";
-  return ["τ ", figure("tau", tau, tau.toFixed(1)), theirs];
-}
-
-document.addEventListener("input", ({ target }) => {
-  if (!target.closest("#tli, #method")) return;
-  changed = ended ? "Press Run to apply the new settings." : "The new settings apply from the next run.";
-  say();
-});
-
-window.addEventListener("tab-opened", ({ detail }) => {
-  if (detail !== "live") return;
-  if (root.dataset.state === "running") text.scrollTop = text.scrollHeight;
-  if (newest?.tree) fit();
-});
-
-// ---- the tree ----
-
-// The cycle as tree.js draws it, the bonus after the nodes.
-function drawable({ tree, bonus }) {
-  const nodes = tree.texts.length;
-  const sure = Array(nodes).fill(0);
-  const last = tree.path.at(-1) ?? 0;
-  sure[last] = tree.bonus[1];
-  return {
-    cycle: {
-      tokens: tree.texts.map((_, node) => node), parents: tree.parents, draft: tree.draft,
-      path: tree.path, emitted: newest.accepted.length + (bonus ? 1 : 0), bonus: nodes, sure,
-    },
-    texts: [...tree.texts, tree.bonus[0]],
-  };
-}
-
-function settled() {
-  if (!ended) say();
-  if (root.dataset.link === "lost") {
-    svg.replaceChildren();
-    caption.textContent = "Offline: nothing is checked.";
-    return;
+  #bar() {
+    const press = (words, ariaLabel, act) => button("quiet-button", words, act, { ariaLabel });
+    this.back = press("‹", "Previous cycle", () => this.#step(-1));
+    this.play = press("▶", "Play", () => this.#toggle());
+    this.on = press("›", "Next cycle", () => this.#step(1));
+    this.slow = press("This cycle slowly", "Show this cycle slowly", () => this.#slowly());
+    this.count = el("span", "count");
+    const rejected = button("quiet-button", "Show rejected guesses", () => {
+      const shown = this.drafter.root.classList.toggle("with-rejected");
+      rejected.textContent = shown ? "Hide rejected guesses" : "Show rejected guesses";
+    });
+    this.drafter.root.classList.remove("with-rejected");
+    const legend = legendOf(["accepted", "guessed right"], ["plain", "the model’s own"]);
+    add(legend, (this.offline = Object.assign(sample("offline", "unchecked, may be wrong"), { hidden: true })));
+    return add(el("div", "pacer"), this.back, this.play, this.on, this.slow, this.count, legend, rejected);
   }
-  if (!newest) return;
-  if (newest.tree) {
-    const { cycle, texts } = drawable(newest);
-    drawTree(svg, cycle, texts, getComputedStyle(root).fontFamily, SMALL);
-    fit();
-  } else svg.replaceChildren();
-  phase("kept");
-}
 
-// As large as there is room for. Below half its size nobody could read it: then its box scrolls.
-function fit() {
-  const [width, height] = ["width", "height"].map((name) => Number(svg.getAttribute(name)));
-  const { clientWidth, clientHeight } = svg.parentNode;
-  if (!clientWidth) return; // its tab is not open
-  const most = stage.closest(".class-mode") ? 2.4 : 1.5;
-  const scale = Math.min(most, Math.max(0.5, Math.min(clientWidth / width, clientHeight / height)));
-  const viewBox = `0 0 ${width} ${height}`;
-  withAttributes(svg, { viewBox, width: width * scale, height: height * scale });
-}
+  // ---- runs come ----
 
-const PHASES = {
-  drafted: ({ drafts }) => `${drafts} ${drafts === 1 ? "guess" : "guesses"} drafted …`,
-  checked: ({ drafts }) => `… the target checks all ${drafts} at once …`,
-  kept: ({ drafts, kept, written, bonus }) =>
-    `${kept} accepted, ${drafts - kept} rejected` +
-    (bonus ? ", 1 from the target" : `; the text ends here${written < kept ? `, after ${written} of them` : ""}`),
-};
+  empty() {
+    this.player.pause();
+    Object.assign(this, { measured: null, live: false, shown: null, pinned: null, how: "done", note: "" });
+    this.offline.hidden = true;
+    this.root.dataset.alone = "";
+    this.drafter.empty("Press Run: the text appears here.");
+    this.plain.empty();
+    this.cycle.clear();
+    this.charts.clear("");
+    this.#state("empty");
+    this.tell();
+  }
 
-function phase(name) {
-  panel.dataset.phase = name;
-  if (!newest) return;
-  const drafts = newest.tree ? newest.tree.texts.length - 1 : 0;
-  const kept = newest.tree?.path.length ?? 0;
-  const { confirmed = 0, changed = 0 } = newest;
-  if (drafts) caption.textContent = PHASES[name]({ drafts, kept, written: newest.accepted.length, bonus: newest.bonus });
-  else if (confirmed + changed)
-    caption.textContent = `Written offline: ${confirmed} confirmed by the target, ${changed} changed`;
-  else caption.textContent = "The target writes one token.";
-}
+  /** Plays whole runs: {drafter, plain: lines, measured}. badge: whose they are; at: where to begin. */
+  load({ drafter, plain, measured = null }, { badge = "", at = 0, state = "recorded" } = {}) {
+    this.empty();
+    for (const [name, lines] of [["drafter", drafter], ["plain", plain]])
+      if (lines?.length) this.begin(name, lines[0], { badge }), lines.slice(1).forEach((line) => this.lanes[name].add({ ...line }));
+    this.measured = measured;
+    this.#state(state);
+    if (measured) this.#chart();
+    this.player.seek(calm.matches ? Infinity : at);
+    if (this.player.at < Infinity) this.player.play();
+    this.tell();
+  }
 
-// ---- a word was pressed: its cycle opens in Inside, in this page ----
+  begin(name, head, how = {}) {
+    const { label, colour } = head;
+    this.lanes[name].begin({ ...head, label }, { colour, ...how });
+    if (name === "drafter") this.root.dataset.alone = head.method === "vanilla" ? "yes" : "";
+    if (name === "drafter") this.cycle.clear(`${label.split(" N")[0]} is reading the prompt.`);
+  }
 
-function chosen({ cycle = 1 }) {
-  window.dispatchEvent(new CustomEvent("open-tab", { detail: { tab: "inside" } }));
-  window.openCycle = { cycle: cycle - 1, until: Date.now() + 5000 }; // that tab may have to come first
-  window.dispatchEvent(new CustomEvent("open-cycle"));
+  /** A new run of the visitor's; its lines are shown as they come. */
+  start() {
+    this.empty();
+    this.live = true;
+    this.stale = "";
+    this.player.at = 0;
+    this.plain.empty(LATER);
+    this.drafter.empty("Waiting for the first token.");
+    this.charts.clear("The charts follow the run.");
+    this.#state("live");
+    this.tell();
+  }
+
+  /** A line of a run that is under way. */
+  hear(name, line) {
+    const lane = this.lanes[name];
+    lane.add(line);
+    if (!("first" in line) && lane.lines.length > 1) return;
+    lane.offset = this.player.at - lane.lines[0].s;
+    this.player.play();
+  }
+
+  /** Nothing more comes. how: done or stopped. */
+  finish(how) {
+    this.live = false;
+    if (how === "stopped") for (const lane of Object.values(this.lanes)) lane.draw(Infinity);
+    this.how = how;
+    this.player.play();
+  }
+
+  set(measured) {
+    this.measured = measured;
+    this.#chart();
+    this.tell();
+  }
+
+  /** words: why what is shown is not of the present settings; "" for nothing. */
+  outdate(words) {
+    this.stale = words;
+    this.tell();
+  }
+
+  // ---- drawing ----
+
+  #draw(at) {
+    const before = this.drafter.next + this.plain.next;
+    for (const lane of Object.values(this.lanes)) if (lane.head) lane.draw(at - lane.offset);
+    if (this.drafter.next + this.plain.next !== before) this.#drawn();
+    const over = Object.values(this.lanes).every((lane) => lane.over);
+    const more = this.live || !over;
+    if (!more && this.frame.dataset.run === "live") this.#end();
+    if (!more) {
+      this.player.playing = false;
+      this.#buttons();
+    }
+    return more;
+  }
+
+  #drawn() {
+    const newest = this.drafter.cycles.at(-1);
+    if (this.pinned === null) this.#show(newest);
+    this.offline.hidden &&= !this.drafter.view.text.querySelector(".offline, .confirmed, .changed");
+    this.#buttons();
+    this.tell();
+  }
+
+  #show(line) {
+    if (line) this.cycle.show(line, this.#plainMs);
+    else if (this.drafter.head) this.cycle.clear(`${this.drafter.head.label} is reading the prompt.`);
+    this.shown = line ?? null;
+  }
+
+  // Milliseconds of plain decoding for a token, of its own run here.
+  get #plainMs() {
+    const cycles = this.plain.all.filter(({ ms }) => ms);
+    if (cycles.length < 2) return null;
+    return cycles.reduce((sum, { ms }) => sum + ms.reduce((all, one) => all + one), 0) / cycles.length;
+  }
+
+  #point(cycle) {
+    this.pinned = cycle;
+    const all = this.drafter.all;
+    this.#show(cycle === null ? this.drafter.cycles.at(-1) : all[cycle - 1]);
+  }
+
+  #end() {
+    this.#state(this.how ?? "done");
+    if (this.how === "done" && !this.measured) this.#chart();
+    else if (!this.measured) this.charts.clear("No charts: this run is not complete.");
+    this.#show(this.drafter.cycles.at(-1));
+    this.tell();
+  }
+
+  #state(name) {
+    this.frame.dataset.run = name;
+    this.#buttons();
+  }
+
+  #chart() {
+    if (this.measured) {
+      const { lanes, about, runs } = this.measured;
+      const whose = this.drafter.badge.hidden ? "Measured" : "Recorded";
+      this.charts.show(lanes, `${whose}, the middle of ${runs} runs each · ${about}`);
+      return;
+    }
+    const lanes = [this.drafter, this.plain].filter(({ head }) => head).map(({ head, tau, points }) => ({ ...head, tau, points }));
+    this.charts.show(lanes, "One run each, on your prompt. Measure speed adds EAGLE\u20112.");
+  }
+
+  // ---- words ----
+
+  get complete() {
+    return Object.values(this.lanes).every(({ ended }) => WHOLE.includes(ended?.end));
+  }
+
+  /** The headline: nothing before the end, and then only what is known. */
+  tell() {
+    const { drafter, headline, said } = this;
+    const { head, ended, view, root } = drafter;
+    headline.classList.toggle("before", Boolean(this.stale));
+    const parts = ended ? [...this.#calls(), ...this.#text(), ...this.#speed()] : [this.#now()];
+    const words = parts.map((part) => part.textContent ?? part).join("");
+    if (headline.textContent !== words) headline.replaceChildren(...parts);
+    const prompt = head?.prompt ? `“${head.prompt.length > 90 ? `${head.prompt.slice(0, 90)}…` : head.prompt}”` : "";
+    const small = [this.stale, root.dataset.link === "lost" && !ended ? "" : view.link, ended && this.#lengths(), prompt, head?.by, ended?.summary];
+    said.textContent = small.filter(Boolean).join(" · ");
+  }
+
+  #now() {
+    const { head, root } = this.drafter;
+    if (this.note) return this.note;
+    if (!head) return this.live ? "Waiting for the first token." : "Press Run: a drafter guesses, the model checks.";
+    if (root.dataset.link === "lost") return "The link is cut: the drafter writes on alone, unchecked.";
+    if (head.method === "vanilla") return "Plain decoding: one word per model call.";
+    return `${head.label} is writing. Underlined words were guessed right.`;
+  }
+
+  #calls() {
+    const { drafter, plain } = this;
+    const own = figure("calls", drafter.calls, String(drafter.calls));
+    if (!plain.ended || !this.complete) return [own, ` model calls${plain.ended || !this.live ? "" : "; plain decoding runs now, to compare"}. `];
+    return [own, ` model calls instead of ${plain.calls}. `];
+  }
+
+  #text() {
+    if (!this.complete || this.drafter.head.method === "vanilla") return [];
+    const [ours, theirs] = [this.drafter, this.plain].map(({ view }) => view.written);
+    if (ours === theirs) return [figure("exact", 1, "Same text"), ...(this.measured ? [] : ["."])];
+    return [figure("exact", 0, "The text differs"), " (a near tie that rounding decided, or a draw)", ...(this.measured ? [] : ["."])];
+  }
+
+  #speed() {
+    if (!this.measured || !this.complete || !("vanilla" in this.measured.over)) return [];
+    const { vanilla: over } = this.measured.over;
+    if (over === null) return [". Speed: no clear difference on this busy machine."];
+    const shown = figure("speedup", over, times(over));
+    shown.classList.toggle("slower", over < 1);
+    return over < 1 ? [", but slower here: ", shown, " the speed."] : [", ", shown, " as fast."];
+  }
+
+  #lengths() {
+    const { tau } = this.drafter;
+    if (tau === null || this.drafter.head.method === "vanilla") return "";
+    const rival = this.measured?.lanes.find(({ method }) => method === "eagle2");
+    const theirs = rival?.tau && this.drafter.head.method !== "eagle2" ? `; EAGLE\u20112 ${rival.tau.toFixed(1)}` : "";
+    return `${tau.toFixed(1)} tokens per call${theirs}`;
+  }
+
+  // ---- the player ----
+
+  get #where() {
+    return this.drafter.cycles.length;
+  }
+
+  #still() {
+    this.player.pause();
+    for (const lane of Object.values(this.lanes)) lane.offset = 0;
+  }
+
+  #step(by) {
+    const all = this.drafter.all;
+    const wanted = Math.min(this.#where + by, all.length);
+    this.#still();
+    this.pinned = null;
+    if (wanted < 1) this.player.seek(this.drafter.lines[0]?.s ?? 0);
+    else this.player.seek(by > 0 && wanted === all.length ? this.drafter.seconds : all[wanted - 1].s);
+    this.#drawn();
+  }
+
+  #toggle() {
+    if (this.player.playing) this.#still();
+    else {
+      const over = Object.values(this.lanes).every((lane) => lane.over);
+      if (over) this.#still(), this.player.seek(0);
+      this.player.play();
+    }
+    this.#buttons();
+  }
+
+  #slowly() {
+    if (!this.shown) return;
+    if (!this.live) this.#still();
+    const box = this.drafter.view.text.querySelector(`[data-cycle="${this.shown.cycle}"]`);
+    this.cycle.slowly(box);
+    this.#buttons();
+  }
+
+  #buttons() {
+    const all = this.drafter.all.length;
+    const plays = this.player.playing;
+    const over = Object.values(this.lanes).every((lane) => lane.over);
+    this.play.textContent = plays ? "❚❚" : "▶";
+    this.play.ariaLabel = plays ? "Pause" : over ? "Replay" : "Resume";
+    this.back.disabled = !this.#where;
+    this.on.disabled = this.#where >= all;
+    this.play.disabled = this.slow.disabled = !all;
+    this.count.textContent = all ? `cycle ${this.#where} of ${all}, after the prompt’s call` : "";
+    this.count.title = "In real time. A model call for the prompt comes before the first cycle.";
+  }
+
+  #keyed(event) {
+    const { key, target } = event;
+    const made = { ArrowLeft: this.back, ArrowRight: this.on, " ": this.play }[key];
+    const held = event.altKey || event.ctrlKey || event.metaKey || event.shiftKey;
+    if (!made || held || event.defaultPrevented || !this.root.checkVisibility()) return;
+    if (target.closest?.(key === " " ? `${OWN}, button, a, summary` : OWN)) return;
+    event.preventDefault();
+    made.click();
+  }
+
+  get seconds() {
+    return [this.drafter, this.plain].map(({ seconds }) => seconds);
+  }
 }

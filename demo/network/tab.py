@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import json
 from functools import partial
 from typing import Any
 
 import gradio as gr
 
 from demo.common.controls import control, prompt_box
-from demo.common.elements import component, plot, status_line, words
+from demo.common.elements import call, component, plot, status_line, words
 from demo.common.figures import kept
 from demo.common.methods import RIVAL, family, label
 from demo.common.theme import DEMO
-from demo.common.tokens.view import trace_view
+from demo.common.tokens.view import feed_of
 from demo.engine import Engine
+from demo.live.recording import recording
 from demo.network.recorded import recorded_charts, records_html
 from demo.session import PRIVATE, Shared
 from demo.share import address_of, brought, load_address, named, share_fold, values_of
@@ -37,7 +37,7 @@ LENT = (
 DUEL, HERE = "duel", "none"
 AT_FIRST = "4g"  # slow enough that a visitor can cut it during a run
 LINKED = ("method", "prompt", "tokens", "link")
-CALL = "(...given) => {{ window.network.{}(...given); }}"
+BAR = "network/bar.js"
 
 
 def methods_of(engine: Engine) -> list[str]:
@@ -89,7 +89,7 @@ def _page(demo: gr.Blocks, engine: Engine) -> gr.Textbox:
             "cut": gr.Button("Cut the link", interactive=False, elem_id="net-cut", min_width=140),
         }
         component(
-            _file("bar.html"), "network/bar.js", elem_id="net-way", lanes=lanes,
+            _file("bar.html"), BAR, elem_id="net-way", lanes=lanes,
             first=engine.best_alone(),
         )  # fmt: skip
         status = status_line(elem_id="net-status")
@@ -99,7 +99,7 @@ def _page(demo: gr.Blocks, engine: Engine) -> gr.Textbox:
         with gr.Column(min_width=300, visible=False) as rival:
             _lane(1)
     for name, button in off.items():
-        button.click(None, js=CALL.format(name), **PRIVATE)
+        button.click(None, js=call(BAR, name), **PRIVATE)
     _wire(settings, run, rival)
     own = [settings[name] for name in LINKED]
     share_fold("net-", status, partial(link, engine), own)
@@ -123,10 +123,28 @@ def _settings(engine: Engine, lanes: dict[str, list[tuple[str, str]]]) -> dict[s
 
 
 def _lane(place: int) -> None:
-    trace_view(
-        "network/lane.js", template=_file("lane.html"), lane=place, elem_classes="net-view",
+    component(
+        _file("lane.html"), "network/lane.js", lane=place, elem_classes="net-view",
+        recorded=None if place else _recorded(),
         elem_id="net-rival" if place else "net-view",
     )  # fmt: skip
+
+
+def _recorded() -> dict[str, Any] | None:
+    """A recorded run whose link was cut, and the figures that it has."""
+    kept = recording()
+    if kept is None:
+        return None
+    lines = feed_of(kept.cut, "drafter")
+    right, wrong = (sum(line.get(key, 0) for line in lines) for key in ("confirmed", "changed"))
+    figures = {
+        "tau": [
+            f"{kept.cut.tau or 0:.2f}",
+            "recorded; accepted guesses, and the target’s own",
+        ],
+        "alone": [str(right + wrong), f"recorded; {right} confirmed, {wrong} changed"],
+    }
+    return {"lines": lines, "figures": figures}
 
 
 def _file(name: str) -> str:
@@ -134,14 +152,12 @@ def _file(name: str) -> str:
 
 
 def _wire(settings: dict[str, Any], run: gr.Button, rival: gr.Column) -> None:
-    speeds, asked = json.dumps(links()), [settings[name] for name in LINKED]
-    go = f"(...given) => {{ const link = ({speeds})[given.pop()]; "
-    run.click(None, asked, js=f"{go} window.network.run(...given, ...link); }}", **PRIVATE)
-    preset = settings["link"]
-    preset.change(None, preset, js=f"{go} window.network.link(...link); }}", **PRIVATE)
+    asked, preset = [settings[name] for name in LINKED], settings["link"]
+    run.click(None, asked, js=call(BAR, "run", links()), **PRIVATE)
+    preset.change(None, preset, js=call(BAR, "slow", links()), **PRIVATE)
     shows = f"name => ({{ __type__: 'update', visible: name === '{DUEL}' }})"
     settings["method"].change(None, settings["method"], rival, js=shows, **PRIVATE).then(
-        None, settings["method"], js=CALL.format("choose"), **PRIVATE
+        None, settings["method"], js=call(BAR, "choose"), **PRIVATE
     )
 
 

@@ -63,11 +63,59 @@ def _rounded(value: float | None, digits: int) -> float | None:
     return None if value is None else round(value, digits)
 
 
+PAPERS = {  # our methods' names in the authors' table
+    "vanilla": "", "eagle2": "EAGLE-2, retrained by the authors", "moa-n0": "MoA, TLI N = 0",
+    "moa-n1": "MoA, TLI N = 1", "moa-n3": "MoA, TLI N = 3",
+}  # fmt: skip
+
+
+def conclusion(recording: Recording) -> str:
+    """The fastest method, the one that accepts most, and where MoA stands, in two sentences."""
+    speed = {name: found["speedup"] for name, found in recording.methods.items()
+             if found.get("speedup")}  # fmt: skip
+    tau = {name: found["tau"] for name, found in recording.methods.items() if found.get("tau")}
+    moa = {name: value for name, value in tau.items() if name.startswith("moa")}
+    if not speed or not moa:
+        return ""
+    fastest, most = max(speed, key=speed.__getitem__), max(tau, key=tau.__getitem__)
+    best = max(moa, key=moa.__getitem__)
+    said = f"Fastest here: {label(fastest)}, {speed[fastest]:.2f} × plain decoding. "
+    said += f"{label(most)} gains most per call (τ {tau[most]:.2f})"
+    if most == best:
+        return said + "."
+    where = f"; {label(best)} {tau[best]:.2f}, at {speed.get(best, 0):.2f} × the speed"
+    early = " Its training has only begun." if moa[best] < tau.get("eagle2", 0) else ""
+    return f"{said}{where}.{early}"
+
+
+def beside(recording: Recording) -> str:
+    """τ and speed-up of a recording beside the authors' means, as an HTML table."""
+    paper = published()
+    means = {row.drafter: paper.mean(row) for row in paper.rows}
+    rows = []
+    for name, found in recording.methods.items():
+        theirs = (1.0, 1.0) if name == "vanilla" else means.get(PAPERS.get(name, ""))
+        ours = (found.get("speedup"), found.get("tau"))
+        cells = [*ours, *(theirs or (None, None))]
+        texts = [f"{cell:.2f}" if cell else "–" for cell in cells]
+        texts = [f"{text} ×" if at % 2 == 0 and text != "–" else text
+                 for at, text in enumerate(texts)]  # fmt: skip
+        tds = "".join(f"<td>{text}</td>" for text in (texts[1], texts[0], texts[3], texts[2]))
+        rows.append(f'<tr><th scope="row">{escape(label(name))}</th>{tds}</tr>')
+    return (
+        '<table class="beside"><thead><tr><th rowspan="2">Method</th>'
+        f'<th colspan="2">Here: {escape(recording.target)}</th>'
+        f'<th colspan="2">The paper: {escape(paper.target)}</th></tr>'
+        "<tr><th>τ</th><th>speed-up</th><th>τ</th><th>speed-up</th></tr></thead>"
+        f"<tbody>{''.join(rows)}</tbody></table>"
+    )
+
+
 def headline(recording: Recording) -> str:
     """A recording's conclusion about MoA and EAGLE-2, and how it was made, as HTML."""
     return (
-        f'<div class="record-claims"><p><b>{escape(recording.name)}</b>: '
-        f"{escape(claim(recording))}</p>"
+        f'<div class="record-claims"><p class="conclusion">{escape(conclusion(recording))}</p>'
+        f"{beside(recording)}<p><b>{escape(recording.name)}</b>: {escape(claim(recording))}</p>"
         f"<p class='note'>Recorded {escape(recording.date)} on {escape(recording.machine)}, "
         f"{escape(recording.precision)}, target {escape(recording.target)}, commit "
         f"{escape(recording.commit)}. Compare speeds within one recording only.</p>"

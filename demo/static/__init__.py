@@ -14,15 +14,13 @@ from string import Template
 
 import gradio as gr
 
-from demo.common.figures import about_of
+from demo.common.figures import about_of, method_of
+from demo.common.scripts import bundled
 from demo.common.theme import CSS, style_sheet, theme
-from demo.common.tokens.view import trace_view
-from demo.compare.race import race_view, recorded_race
+from demo.compare.race import recorded_race
 from demo.live.recording import COMMAND, Recording, recording
-from demo.live.run import feed_of, method_of
 from demo.ui import ABOUT, ICON, TITLE
 from moa_core.arguments import check_new, path
-from moa_core.decoding.verify import first_difference
 from moa_core.errors import UserError, ended
 
 HERE = Path(__file__).parent
@@ -58,11 +56,8 @@ def write(out: Path) -> None:
 
 
 def page(kept: Recording) -> str:
-    """index.html: the app's own components, mounted without gradio."""
-    view, lanes = trace_view("common/tree/tree.js", "live/stage.js"), race_view()
-    parts = {"view": view.js_on_load, "lanes": lanes.js_on_load}
-    bodies = [f"{name}(element, props, watch) {{\n{code}\n}}" for name, code in parts.items()]
-    played = {"run": kept.ndjson, "cut": _cut(kept), "race": recorded_race()}
+    """index.html: the app's own modules as one classic script, because disks serve no modules."""
+    played = {"run": kept.stage(), "cut": kept.stage(cut=True), "race": recorded_race()}
     machine = kept.trace.about.get("machine", {})
     said = {
         "title": TITLE,
@@ -75,9 +70,7 @@ def page(kept: Recording) -> str:
     return Template((HERE / "page.html").read_text(encoding="utf-8")).substitute(
         {name: escape(text) for name, text in said.items()},
         css=style(),
-        view=view.html_template,
-        race=lanes.html_template,
-        parts=",\n".join(bodies),
+        scripts=bundled("live/stage.js", "compare/race.js"),
         # Model text must not become markup or end a script.
         recorded=json.dumps(played, ensure_ascii=False).replace("<", "\\u003c"),
     )
@@ -91,10 +84,3 @@ def style() -> str:
 def _inlined(found: re.Match[str]) -> str:
     font = b64encode((FRONTEND / found[1]).read_bytes()).decode()
     return f"url(data:font/woff2;base64,{font})"
-
-
-def _cut(kept: Recording) -> str:
-    feed = feed_of(kept.cut)
-    at = first_difference(kept.cut.output_ids, kept.plain.output_ids)
-    exact = {"same": at is None, "parted": None if at is None else at + 1}
-    return feed.plain({**exact, "calls": kept.plain.target_calls})

@@ -44,13 +44,13 @@ def build(demo: gr.Blocks, shared: Shared) -> gr.Textbox:
                 )
                 settings["repeats"] = control("repeats", "sweep-")
             bench = Bench("sweep-", "Sweep N")
-            bench.results(("tau", "rate"), ("phases",), recorded=_recorded())
         with gr.Column(scale=2, min_width=300, elem_id="sweep-meaning"):
             focus = gr.Radio(
                 [(f"N = {stop}", stop) for stop in STOPS], value=1, label="What does N mean?",
                 elem_id="sweep-focus",
             )  # fmt: skip
             drawing = words(drawing_html(1), elem_id="sweep-drawing")
+    bench.results(("tau", "rate"), ("phases",), recorded=_recorded())
     settings["target"] = shared.target
     own = [settings[name] for name in NAMES]
     bench.wire(shared, own, partial(plan_of, engine))
@@ -92,7 +92,7 @@ def plan_of(engine: Engine, prompt: str, tokens: int, repeats: int, target: str 
 
 def _recorded() -> dict[str, Any]:
     """The charts before the first sweep: the benchmark with this tree, if it came with the page."""
-    found = next((one for one in ours() if one.name == "Same tree"), None)
+    found = next((one for one in ours() if one.name.startswith("Same tree")), None)
     if found is None:
         return {}
     swept = {name: one for name, one in found.methods.items()

@@ -156,7 +156,7 @@ def app(bundle, window, tmp_path_factory):
     """The app's address. Its models are loaded, and a first run has ended."""
     with running_app(bundle, tmp_path_factory.mktemp("app") / "log.txt") as url:
         page = window.tab(LOOKS[0])
-        page.goto(url + "?pace=full")
+        page.goto(url)
         page.wait_for_selector("#machine .status-line:has-text('Target tiny')")
         page.click("#run")
         page.wait_for_selector("#stage[data-run=done]")
@@ -165,6 +165,7 @@ def app(bundle, window, tmp_path_factory):
 
 
 CUT_OFF = ("signal is aborted", "Connection errored out")
+OFFLINE = "ERR_INTERNET_DISCONNECTED"  # a test has no network for a moment
 
 
 @contextmanager
@@ -206,7 +207,7 @@ def visitor(window, app):
         for event, listener in heard.items():
             page.remove_listener(event, listener)
         window.leave(look, page)
-    faults = [text for said in trouble.values() for text in said]
+    faults = [text for said in trouble.values() for text in said if OFFLINE not in text]
     assert not faults, json.dumps(faults, indent=1)
 
 

@@ -17,11 +17,12 @@ SHIFTS = """() => {
 }"""
 FILES = "Save, open, share"
 RUN = "#run:not([disabled])"
-TEXT = "#view .token-view .text"
-NEW_RUN = "old => document.querySelector('#view .token-view').getAttribute('data-id') !== old"
-DONE = "() => document.querySelector('#view .token-view').dataset.state === 'done'"
+LANE = "#view .lane[data-lane=drafter]"
+TEXT = f"{LANE} .text"
+NEW_RUN = f"old => document.querySelector('{LANE}').getAttribute('data-id') !== old"
+DONE = "() => ['done', 'stopped'].includes(document.querySelector('#stage').dataset.run)"
 KEPT = """view => {
-  const text = document.querySelector(`${view ?? '#view'} .text`).cloneNode(true);
+  const text = document.querySelector(`${view ?? '#view .lane'} .text`).cloneNode(true);
   for (const extra of text.querySelectorAll('.rejected, .more, .break')) extra.remove();
   return text.textContent;
 }"""
@@ -29,9 +30,14 @@ KEPT = """view => {
 
 def start(page):
     """Press Run; wait until the new run's first tokens are there."""
-    before = page.locator("#view .token-view").get_attribute("data-id")
+    before = page.locator(LANE).get_attribute("data-id")
     page.click("#run")
     page.wait_for_function(NEW_RUN, arg=before)
+
+
+def choose(page, method):
+    page.click("#method input")
+    page.get_by_role("option", name=method, exact=True).click()
 
 
 def finish(page):
@@ -51,7 +57,6 @@ def run(page, prompt=None):
 def saved(page, path):
     """The trace of the newest run, as Save brings it."""
     page.get_by_role("button", name=FILES).click()
-    page.wait_for_selector("#save:not([disabled])")
     with page.expect_download() as download:
         page.click("#save")
     download.value.save_as(path)

@@ -31,7 +31,7 @@ def test_back_and_forward_lead_from_tab_to_tab_without_loading_the_page(page):
     assert stands(page, "tli")
     page.wait_for_function(HOLDS, arg=["#sweep-prompt", "First"])
     page.fill("#sweep-prompt textarea", "Second")
-    page.wait_for_function("window.newestPrompt === 'Second'")
+    page.wait_for_function("sessionStorage.getItem('moa-prompt') === 'Second'")
     page.go_back()
     assert stands(page, "compare")
     page.go_back()

@@ -7,65 +7,37 @@ import pytest
 
 from tests.browser.conftest import every_look, keep_picture
 from tests.browser.driving import (
+    DONE,
     FILES,
     KEPT,
+    LANE,
     RUN,
     SHIFTS,
     TEXT,
     can_be_read,
-    charts_are_named,
+    choose,
     figure,
     finish,
     run,
     saved,
     settings,
     start,
+    status,
     wait_for_status,
 )
 
 pytestmark = pytest.mark.browser
 
-ADDRESS, READY = "?pace=full&tokens=60", RUN
+ADDRESS, READY = "?tokens=60", RUN
+PLAIN = "#view .lane[data-lane=plain]"
 TREE = "[data-stage=tree]"
+STORY = "Tell me a story."
 LINKED = "() => document.querySelector('#link textarea').value.startsWith('http')"
 HOLDS = "([id, value]) => document.querySelector(`#${id} input[type=number]`)?.value === value"
 INSIDE = """ids => ids.filter(id => {
   const { top, bottom, width } = document.querySelector(id).getBoundingClientRect();
   return top < 0 || bottom > window.innerHeight || !width;
 })"""
-# From now on every second message of each stream is overtaken by the next, its first excepted.
-OVERTAKE = """() => {
-  const plain = window.setTimeout;
-  const streams = {};
-  window.overtaken = 0;
-  window.setTimeout = (call, wait, message, ...more) => {
-    const generating = message?.msg === "process_generating";
-    if (!generating && message?.msg !== "process_completed") {
-      return plain(call, wait, message, ...more);
-    }
-    const stream = (streams[message.event_id] ??= { count: 0, held: null });
-    if (generating && (stream.count += 1) > 1 && !stream.held) {
-      stream.held = message;
-      return 0;
-    }
-    const late = stream.held;
-    stream.held = null;
-    const order = generating ? [message, late] : [late, message];
-    order.filter(Boolean).forEach((one) => plain(call, 0, one, ...more));
-    window.overtaken += generating && late !== null;
-    return 0;
-  };
-}"""
-STOP_AT = """count => {
-  const [stop, view] = ["#stop", "#view .token-view"].map(place => document.querySelector(place));
-  const before = view.dataset.id;
-  new MutationObserver((_, observer) => {
-    if (view.dataset.id === before || stop.disabled) return;
-    if (view.querySelectorAll(".cycle").length < count) return;
-    observer.disconnect();
-    stop.click();
-  }).observe(document.body, { attributes: true, childList: true, subtree: true });
-}"""
 HOSTILE = "${6*7} <b>x</b> {{x}} `y` <script>alert(1)</script>"
 
 
@@ -78,163 +50,211 @@ def kinds(page):
 
 
 def count(page):
-    return page.inner_text("#view .pacer .count")
+    return page.inner_text("#view .pacer .count").split(",")[0]
 
 
 def state(page):
     return page.get_attribute("#stage", "data-run")
 
 
-def pace(page, milliseconds):
-    page.locator("#view .pacer select").select_option(str(milliseconds))
+def headline(page):
+    return page.inner_text("#view .headline")
 
 
-def test_a_recorded_run_plays_until_something_is_pressed_and_in_class_has_few_controls(open_page):
+def press(page, name):
+    page.get_by_role("button", name=name, exact=True).click()
+
+
+def test_both_lanes_play_a_recording_until_run_is_pressed(open_page):
     page = open_page()
-    assert state(page) == "recorded" and page.locator(".badge").is_visible()
-    page.wait_for_selector(f"{TREE} [data-node=accepted]")
-    seen = count(page)
-    page.wait_for_function(
-        "old => document.querySelector('#view .count').textContent !== old", arg=seen
-    )
-    assert page.locator("#view [data-figure]").count() == 0  # no figures before the end
+    assert state(page) == "recorded" and page.locator(".badge:visible").count() == 2
+    for lane in (LANE, PLAIN):
+        page.wait_for_selector(f"{lane}[data-state=done]")
+    assert figure(page, "exact") == 1 and figure(page, "calls") > 10
     page.mouse.click(2, 2)
-    assert state(page) == "idle" and figure(page, "exact") == 1
-    assert kinds(page)["rejected"] >= 20 and kinds(page)["bonus"] > 10
-    page.emulate_media(reduced_motion="reduce")
-    page.goto(f"{page.url}?class=1")
-    page.wait_for_selector("#stage[data-run=recorded]")
-    assert figure(page, "calls") > 10  # its last frame, at once
-    page.wait_for_selector(RUN)
-    for control in ("#prompt", "#method", "#tli", "#connection", "#settings", "[role=tab]"):
-        assert not page.locator(control).first.is_visible(), control
-    assert page.get_by_role("button", name="Previous cycle").is_visible()
-    assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
+    page.keyboard.press("x")
+    assert state(page) == "recorded" and page.locator("#charts svg").count() == 2
+    press(page, "Replay")
+    press(page, "Pause")
+    assert page.locator("#charts svg").count() == 2
+    words = page.inner_text("#view .said")
+    assert "EAGLE" in words and "Explain photosynthesis" in words  # the prompt is named
 
 
-def test_the_whole_of_it_is_on_one_screen(page):
+def test_the_whole_of_it_is_on_one_screen_and_one_plain_run_follows(page):
     page.evaluate(SHIFTS)
-    run(page)
-    assert state(page) == "done" and page.locator("#stage").count() == 1
-    assert figure(page, "exact") == 1 and figure(page, "speedup") > 0
-    assert figure(page, "calls") < 60 and figure(page, "tau") > 1
-    page.wait_for_selector("#chart-latency .main-svg")
-    assert {"accepted", "rejected", "bonus"} <= set(kinds(page))
-    for kind in ("rejected", "bonus"):
-        assert page.locator(f"{TREE} [data-node={kind}]").count()
-    places = ("#prompt", "#run", "#stop", "#method", "#tli", "#connection", TREE)
-    charts = ("#chart-acceptance", "#chart-latency", "#view .headline")
-    assert page.evaluate(INSIDE, [*places, *charts]) == [] and charts_are_named(page)
-    assert page.evaluate("window.shifted") < 0.1 and page.evaluate("window.scrollY") == 0
-    page.set_viewport_size({"width": 390, "height": 844})
-    page.evaluate("window.shifted = 0")
-    run(page)
-    page.wait_for_selector("#chart-latency .main-svg")
+    run(page, STORY)
+    assert state(page) == "done" and figure(page, "exact") == 1
+    calls, plain = figure(page, "calls"), page.locator(f"{PLAIN} [data-figure=calls]")
+    assert f"model calls instead of {plain.get_attribute('data-value')}. Same text." in headline(
+        page
+    )
+    assert 1 < calls < float(plain.get_attribute("data-value")) == 60
+    assert page.evaluate(KEPT) == page.evaluate(KEPT, PLAIN)
+    assert page.locator("#view [data-figure=speedup]").count() == 0  # nothing was measured
+    assert page.inner_text(".cycle-panel .bars").count(" ms") >= 3
+    places = ("#prompt", "#run", "#stop", LANE, PLAIN, TREE, "#charts", "#cut", "#method", "#tli")
+    assert page.evaluate(INSIDE, [*places, "#view .headline"]) == []
     assert page.evaluate("window.shifted") < 0.1 and page.evaluate("window.scrollY") == 0
     for _ in every_look(page):
-        marks = (f"{TEXT} .{kind} .mark" for kind in ("accepted", "rejected", "bonus", "first"))
         assert can_be_read(
-            page, *marks, f"{TEXT} .more", ".headline", ".headline b", ".said", ".caption",
-            ".quiet-button:not([disabled])", "#machine .status-line", "#run", ".unfold",
+            page, f"{TEXT} .accepted .mark", f"{PLAIN} .mark", ".headline", ".headline b", ".said",
+            ".caption", ".quiet-button:not([disabled])", ".cut-state", "#run", ".lane .state",
         )  # fmt: skip
         keep_picture(page, "live")
 
 
-def test_cycles_are_stepped_through_by_buttons_and_keys(page):
-    pace(page, 1200)
-    start(page)
-    page.get_by_role("button", name="Pause").click()
-    page.wait_for_selector(RUN)
-    back = page.get_by_role("button", name="Previous cycle")
-    while back.is_enabled():
-        back.click()
-    assert page.locator(f"{TEXT} [data-token]").count() == 1  # the first token; the run is over
-    page.get_by_role("button", name="Next cycle").click()
-    assert count(page).startswith("cycle 1 of ") and page.locator(f"{TEXT} .unjudged").count() == 1
-    page.evaluate("document.activeElement.blur()")
-    page.keyboard.press("ArrowRight")
-    assert count(page).startswith("cycle 2 of ")
-    page.keyboard.press("ArrowLeft")
-    assert count(page).startswith("cycle 1 of ")
-    assert page.locator("#view [data-figure]").count() == 0
-    page.keyboard.press("Space")
-    page.get_by_role("button", name="Pause").wait_for()
-    pace(page, 0)  # as decoded
-    finish(page)
-    whole = page.evaluate(KEPT)
-    assert figure(page, "calls") > 1
-    page.get_by_role("button", name="Replay").click()
-    pace(page, 0)
-    finish(page)
-    assert page.evaluate(KEPT) == whole
-
-
-def test_a_word_opens_its_cycle_and_the_plus_its_rest(page):
-    run(page, "Tell me a story.")
-    more = page.locator(f"{TEXT} .more").first
-    more.click()
-    tip = page.locator("#view .tip")
-    assert "Also rejected in cycle" in tip.inner_text()
-    page.mouse.move(2, 2)
-    assert tip.is_visible()  # until the next press
-    page.keyboard.press("Escape")
-    assert tip.is_hidden()
-    word = page.locator(f"{TEXT} .cycle:nth-of-type(4) .token").last
-    word.focus()
-    cycle = tip.inner_text().split("cycle")[1].split()[0]
-    word.click()
-    page.wait_for_selector(f".inside-view .count:has-text('Cycle {cycle} of')")
-    page.go_back()
-    page.wait_for_selector(f"{TEXT} .token", state="visible")
-
-
-def test_without_its_target_the_drafter_goes_on_and_is_healed(page):
-    whole = run(page, "Tell me a story.").replace("↵", "")
-    page.locator("#connection input").uncheck()
-    start(page)
-    page.wait_for_selector("#view .headline:has-text('the drafter continues alone')")
-    page.wait_for_selector(f"{TEXT} [data-token=offline] >> nth=10")
-    keep_picture(page, "live-cut")
-    assert "drafted in this browser" in page.inner_text("#view .said")
-    page.locator("#connection input").check()
-    finish(page)
-    assert "The link is back" in page.inner_text("#view .said")
-    assert page.evaluate(KEPT).replace("↵", "") == whole and figure(page, "exact") == 1
-    keep_picture(page, "live-healed")
-    page.locator(f"{TEXT} .cycle:nth-of-type(4) .token").last.click()  # its trace is here, too
-    page.wait_for_selector(".inside-view .count:has-text('Cycle 3 of')")
-    page.go_back()
-    pace(page, 300)
-    start(page)
-    page.locator("#connection input").uncheck()  # in the middle of a run
-    page.wait_for_selector(f"{TEXT} [data-token=offline]")
-    page.locator("#connection input").check()
-    pace(page, 0)
-    finish(page)
-    assert page.evaluate(KEPT).replace("↵", "") == whole
-    page.locator("#connection input").uncheck()
-    start(page)
-    page.wait_for_selector(f"{TEXT} [data-token=offline]")
-    page.click("#stop")
-    finish(page)
-    assert state(page) == "stopped" and kinds(page)["offline"] > 0
-    page.locator("#connection input").check()
-
-
-def test_hostile_text_stays_text_and_a_prompt_that_cannot_be_read_gets_a_sentence(page):
-    before = run(page, HOSTILE)
-    assert page.locator(f"{TEXT} b").count() == 0
-    for text in ("${6*7}", "<b>x</b>", "{{x}}", "`y`", "<script>"):
-        assert text in before
-    page.wait_for_selector("#chart-latency .main-svg")
+def test_what_is_shown_says_when_it_is_of_other_settings(page):
+    run(page, STORY)
+    page.fill("#prompt textarea", "Something else.")
+    page.wait_for_selector("#view .headline.before")
+    assert "Of the settings before" in page.inner_text("#view .said")
+    page.fill("#prompt textarea", STORY)
+    page.wait_for_selector("#view .headline:not(.before)")
     page.fill("#prompt textarea", "a" * 100_000)
     page.click("#run")
     wait_for_status(page, "100,000")
     page.wait_for_selector(RUN)
-    page.wait_for_timeout(500)  # a refused run leaves the charts as they are
-    assert page.locator("#charts .main-svg").count() >= 2
-    assert page.evaluate(KEPT) == before
+    assert "Not run. This is the run before." in page.inner_text("#view .said")
     run(page, "one\x00two\x1b[31m\u202ethree \ud83e\udd8a")  # control characters do no harm
+    assert status(page).strip() == ""
+
+
+def test_a_reload_and_a_lost_network_keep_prompt_and_text(page):
+    written = run(page, STORY)
+    page.reload()
+    page.wait_for_selector(f"{LANE}[data-state=done]")
+    assert page.evaluate(KEPT) == written and page.input_value("#prompt textarea") == STORY
+    page.context.set_offline(True)
+    try:
+        page.wait_for_selector(".cut-state:has-text('cannot be reached')", timeout=2000)
+        page.click(RUN)
+        wait_for_status(page, "nothing was run")
+        assert page.evaluate(KEPT) == written
+    finally:
+        page.context.set_offline(False)
+    page.wait_for_selector(".cut-state:has-text('Connected')")
+    assert run(page) == written
+
+
+def test_cycles_are_stepped_through_by_buttons_and_keys_and_one_shown_slowly(page):
+    whole = run(page, STORY)
+    press(page, "Replay")
+    press(page, "Pause")
+    back = page.get_by_role("button", name="Previous cycle")
+    while back.is_enabled():
+        back.click()
+    assert page.locator(f"{TEXT} [data-token]").count() == 1  # the first token
+    page.get_by_role("button", name="Next cycle").click()
+    assert count(page).startswith("cycle 1 of ")
+    page.evaluate("document.activeElement.blur()")
+    page.keyboard.press("ArrowRight")
+    assert count(page).startswith("cycle 2 of ")
+    press(page, "Show this cycle slowly")
+    assert page.locator(f"{TEXT} .unjudged").count() == 1
+    page.wait_for_selector(f"{TREE}[data-phase=checked]")
+    page.wait_for_selector(f"{TREE}[data-phase=kept]")
+    page.keyboard.press("Space")
+    page.wait_for_selector(f"{LANE}[data-state=done]")
+    assert page.evaluate(KEPT) == whole
+    page.locator(f"{TEXT} .cycle:nth-of-type(4) .token").first.hover()
+    assert page.inner_text(f"{TREE} .caption").startswith("Cycle 3.")
+
+
+def test_a_word_opens_its_cycle_and_rejected_guesses_are_shown_by_choice(page):
+    run(page, STORY)
+    assert page.locator(f"{TEXT} .rejected:visible").count() == 0
+    press(page, "Show rejected guesses")
+    assert page.locator(f"{TEXT} .rejected:visible").count() > 5
+    page.locator(f"{TEXT} .more").first.click()
+    tip = page.locator(f"{LANE} .tip")
+    assert "Also rejected in cycle" in tip.inner_text()
+    page.keyboard.press("Escape")
+    press(page, "Hide rejected guesses")
+    page.locator(f"{TEXT} .cycle:nth-of-type(4) .token:not(.rejected)").last.click()
+    page.wait_for_selector(".inside-view .count:has-text('Cycle 3 of')")
+    page.go_back()
+    page.wait_for_selector(f"{TEXT} .token", state="visible")
+
+
+def test_a_cut_takes_effect_at_once_and_the_text_is_healed(page):
+    settings(page, tokens=512)
+    page.fill("#prompt textarea", STORY)
+    press(page, "✂ Cut the connection")
+    assert "12 tokens into the next run" in page.inner_text(".cut-state")
+    start(page)
+    page.wait_for_selector(f"{TEXT} [data-token=offline] >> nth=5")
+    assert "writes on alone" in headline(page)
+    keep_picture(page, "live-cut")
+    press(page, "Restore the connection")
+    finish(page)
+    assert "The link is back" in page.inner_text("#view .said") and figure(page, "exact") == 1
+    settings(page, tokens=60)
+
+
+def test_the_drafter_moves_into_this_browser_when_it_is_asked_for(page):
+    whole = run(page, STORY).replace("↵", "")
+    page.click("#enable-offline")
+    page.click("#enable-offline:has-text('MB')")
+    page.wait_for_selector(".cut-here:has-text('ready in this browser')")
+    keep_picture(page, "live-ready")
+    press(page, "✂ Cut the connection")
+    start(page)
+    page.wait_for_selector(f"{TEXT} [data-token=offline] >> nth=5")
+    assert "drafted in this browser" in page.inner_text(f"{LANE} .badge")
+    press(page, "Restore the connection")
+    finish(page)
+    assert page.evaluate(KEPT).replace("↵", "") == whole and figure(page, "exact") == 1
+    page.locator(f"{TEXT} .cycle:nth-of-type(4) .token").last.click()  # its trace is here, too
+    page.wait_for_selector(".inside-view .count:has-text('Cycle 3 of')")
+    page.go_back()
+
+
+def test_speed_is_measured_when_it_is_asked_for_and_can_be_cancelled(page):
+    run(page, STORY)
+    page.click("#measure")
+    page.wait_for_selector(".actions:has-text('Measuring speed: ')")
+    page.click("#measure-cancel")
+    page.wait_for_selector("#measure")
+    page.click("#measure")
+    page.wait_for_selector("#charts .about:has-text('Measured')")
+    words = headline(page)
+    told = page.locator("#view [data-figure=speedup]").count()
+    assert told == ("no clear difference" not in words) and "EAGLE" in page.inner_text(".said")
+    for name in ("acceptance", "latency"):
+        label = page.locator(f"#chart-{name} svg").get_attribute("aria-label")
+        assert "MoA N=0" in label and "EAGLE-2" in label and "Plain" in label
+
+
+def test_stop_ends_the_text_and_plain_has_no_second_lane(page):
+    settings(page, tokens=512, depth=12, breadth=16, budget=64)
+    start(page)
+    page.click("#stop:not([disabled])")
+    page.wait_for_function(DONE)
+    before = page.evaluate(KEPT)
+    page.wait_for_timeout(300)
+    assert page.evaluate(KEPT) == before and page.locator("#stop").is_disabled()
+    settings(page, tokens=60, depth=3, breadth=3, budget=8)
+    choose(page, "Plain")
+    page.wait_for_selector("#tli-stops :text('Plain has no TLI')")
+    run(page)
+    assert not page.locator(PLAIN).is_visible() and "Same text" not in headline(page)
+    choose(page, "MoA")
+    page.wait_for_selector("#tli input[type=range]:not([disabled])")
+    slider = page.get_by_role("slider", name="Borrow")
+    slider.focus()
+    slider.press("End")
+    page.wait_for_selector("#tli-stops .refusal")
+    page.click("#run")
+    wait_for_status(page, "No MoA drafter is trained for TLI N = 3")
+    slider.press("Home")
+
+
+def test_hostile_text_stays_text(page):
+    written = run(page, HOSTILE)
+    assert page.locator(f"{TEXT} b").count() == 0
+    for text in ("${6*7}", "<b>x</b>", "{{x}}", "`y`", "<script>"):
+        assert text in written
 
 
 def test_a_trace_and_a_link_bring_a_run_to_another_visitor(page, open_page, tmp_path):
@@ -245,53 +265,32 @@ def test_a_trace_and_a_link_bring_a_run_to_another_visitor(page, open_page, tmp_
     page.click("#share")
     page.wait_for_function(LINKED)
     link = urlsplit(page.locator("#link textarea").input_value())
-    other = open_page(f"?{link.query}&pace=full", ready=RUN)
+    other = open_page(f"?{link.query}", ready=RUN)
     other.get_by_role("button", name="Draft tree, sampling and length").click()
     for name, value in {"tokens": "33", "depth": "2", "seed": "7"}.items():
         other.wait_for_function(HOLDS, arg=[name, value])
     assert run(other) == written
     other.get_by_role("button", name=FILES).click()
-    other.set_input_files("#open input[type=file]", path)
+    other.set_input_files("#open", path)
     wait_for_status(other, "Opened: MoA N=0 for tiny")
-    finish(other)
+    other.wait_for_function(DONE)
     assert other.evaluate(KEPT) == written and figure(other, "calls") == figure(page, "calls")
     path.write_text("{}")
-    other.set_input_files("#open input[type=file]", path)
+    other.set_input_files("#open", path)
     wait_for_status(other, "not a trace of this program")
 
 
-def test_methods_are_a_switch_and_an_n_without_a_drafter_says_so(page):
-    drafted = run(page, "Tell me a story.")
-    assert page.get_by_label("N-gram").count() == 0 or not page.get_by_label("N-gram").is_visible()
-    page.get_by_role("button", name="more methods").click()
-    page.get_by_label("Plain", exact=True).check()
-    page.wait_for_selector("#tli-stops :text('Plain has no TLI')")
-    assert run(page) == drafted and figure(page, "tau") == 1
-    assert "rejected" not in kinds(page)
-    page.get_by_label("MoA", exact=True).check()
-    page.wait_for_selector("#tli input[type=range]:not([disabled])")
-    slider = page.get_by_role("slider", name="TLI")
-    slider.focus()
-    slider.press("End")
-    page.wait_for_selector("#tli-stops .refusal")
-    page.click("#run")
-    wait_for_status(page, "No MoA drafter is trained for TLI N = 3")
-    slider.press("Home")
-
-
-def test_stop_ends_the_run_and_keeps_what_was_done(page):
-    settings(page, depth=12, breadth=16, budget=64, tokens=512)
-    page.evaluate(STOP_AT, 8)  # within the page: the run may be over before a test can look
-    start(page)
-    finish(page)
-    assert state(page) == "stopped" and figure(page, "calls") >= 8
-    assert page.locator("#view [data-figure=exact]").count() == 0
-
-
-def test_messages_of_a_stream_that_overtake_each_other_do_not_change_the_text(page):
-    settings(page, tokens=200)
-    wrote = run(page, "Tell me about a frog.")
-    page.evaluate(OVERTAKE)
-    assert run(page, "Tell me about a frog.") == wrote
-    assert page.evaluate("window.overtaken") > 0
-    assert page.locator(".token-view .cycle").count() > 3
+def test_in_class_there_is_what_a_lesson_needs(open_page):
+    page = open_page("?class=1")
+    for place in ("#prompt textarea", "#run", "#stop", "#cut", TREE, LANE, PLAIN):
+        assert page.locator(place).first.is_visible(), place
+    for place in ("#method", "#tli", "[role=tab]"):
+        assert not page.locator(place).first.is_visible(), place
+    steps = page.locator(".class-steps p")
+    assert steps.inner_text().startswith("1 of 7, Drafting.")
+    press(page, "Next step")
+    assert steps.inner_text().startswith("2 of 7")
+    assert page.evaluate(INSIDE, ["#run", LANE, PLAIN, TREE, "#cut"]) == []
+    keep_picture(page, "class")
+    page.get_by_role("link", name="Exit class mode").click()
+    page.wait_for_selector("[role=tab]:visible")

@@ -5,10 +5,10 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 import pytest
+from demo.live.run import method_of
 
 from demo import static
 from demo.live.recording import recording
-from demo.live.run import method_of
 from moa_core.decoding.trace import OfflineToken
 from tests.browser.conftest import every_look, keep_picture
 from tests.browser.driving import DONE, TEXT, can_be_read, figure

@@ -3,12 +3,12 @@
 import pytest
 
 from tests.browser.conftest import LOOKS
-from tests.browser.driving import KEPT, NEW_RUN, RUN, finish, run, wait_for_status
+from tests.browser.driving import KEPT, LANE, NEW_RUN, RUN, finish, run, wait_for_status
 
 pytestmark = pytest.mark.browser
 METHODS = ("moa-n1", "eagle2", "vanilla")
 LONG = "?tab=compare&tokens=512&repeats=5&depth=12&breadth=16&budget=64"
-ADDRESS = "?tab=live&pace=full&method={}&tokens=24&temperature=1.5&seed={}"
+ADDRESS = "?tab=live&method={}&tokens=24&temperature=1.5&seed={}"
 
 
 def test_three_visitors_at_once_get_their_own_texts(open_page):
@@ -20,7 +20,7 @@ def test_three_visitors_at_once_get_their_own_texts(open_page):
         page.wait_for_selector(RUN)
         alone.append(run(page, f"Visitor {number}: once upon a time"))
     assert len(set(alone)) == 3
-    before = [page.locator(".token-view").get_attribute("data-id") for page in pages]
+    before = [page.locator(LANE).get_attribute("data-id") for page in pages]
     for page in pages:
         page.evaluate("document.querySelector('#run').click()")
     for page, old in zip(pages, before, strict=True):

@@ -18,15 +18,13 @@ from demo.compare.run import Comparison, Plan
 from demo.engine import Engine, Request
 from demo.lesson import run as lesson
 from demo.live.api import answers
-from demo.live.follow import follow
-from demo.live.run import saved
 from demo.tli import tab as tli
 from moa_core.decoding.trace import Finished, Prefilled
 from moa_core.drafters.registry import without_weights
 from moa_core.errors import UserError
 from tests.demo.compare.test_compare import SETTINGS
 from tests.demo.conftest import PROMPT
-from tests.demo.live.test_live import lines, live_run
+from tests.demo.live.test_live import Page
 
 FORK = get_context("fork")
 
@@ -127,25 +125,23 @@ def test_everything_is_loaded_at_once_and_in_this_thread(loads, lender, monkeypa
     assert "a GPU borrowed for each run" in engine.describe() and "thread" not in engine.describe()
 
 
-def test_a_live_run_comes_back_whole_and_its_process_is_used_again(engine, lender, visit):
-    *stream, (status, view) = live_run(engine, visit)
-    assert status["text"] == ""
-    assert len(stream) >= 1 and lines(view)[-1].startswith('{"end":"length"')
-    first = visit.trace.of(Prefilled)[0].prob  # the process that it was made in
-    assert first != os.getpid() and visit.trace.output_ids == [9] * 20
-    assert saved(visit)["value"] and list(follow(visit, engine)) == [(gr.skip(),) * 3]
+def test_a_live_run_comes_back_whole_and_its_process_is_used_again(engine, lender):
+    page = Page(engine)
+    assert page.ask("run")[-2]["end"] == "length"
+    first = page.trace.of(Prefilled)[0].prob  # the process that it was made in
+    assert first != os.getpid() and page.trace.output_ids == [9] * 20
     assert lender.asked == [zero.borrowed_seconds(20)] and not engine.busy
-    list(live_run(engine, visit, prompt="and then"))
-    assert visit.trace.of(Prefilled)[0].prob == first
+    page.ask("run", prompt="and then")
+    assert page.trace.of(Prefilled)[0].prob == first
 
 
 def test_every_tab_runs_elsewhere(engine, lender):
     made = Comparison(plan=SETTINGS.plan)
-    *_, last = run(engine, made, lambda: False, False, compare.drawn)
+    *_, last = run(engine, made, lambda: False, compare.drawn)
     assert last["status"]["text"] == "All 4 runs are done." and last["tau"] is not None
     assert lender.asked.pop() == zero.borrowed_seconds(2 * 16 + 4 * 20)
     made = Comparison(plan=tli.plan_of(engine, PROMPT, 20, 1))
-    *_, last = run(engine, made, lambda: False, False)
+    *_, last = run(engine, made, lambda: False)
     assert last["status"]["text"] == "All 3 runs are done."
     made = engine.prepare(lesson.request(engine, lesson.TRIALS["draft"], PROMPT, ""))
     assert "MoA N=0" in lesson.drawn(lesson.TRIALS["draft"], lesson.first_cycle(made))
@@ -153,7 +149,7 @@ def test_every_tab_runs_elsewhere(engine, lender):
     assert figures["tokens"] == 20 and figures["reason"] == "length"
 
 
-def test_stop_reaches_a_run_elsewhere_and_keeps_what_was_done(engine, visit, monkeypatch):
+def test_stop_reaches_a_run_elsewhere_and_keeps_what_was_done(engine, monkeypatch):
     inner = module.decode
 
     def slow(*values):
@@ -162,23 +158,20 @@ def test_stop_reaches_a_run_elsewhere_and_keeps_what_was_done(engine, visit, mon
             yield event
 
     monkeypatch.setattr(module, "decode", slow)
-    outputs = live_run(engine, visit, tokens=500)
-    next(outputs)
-    assert engine.busy
-    visit.stop()
-    *_, (status, _) = outputs
-    assert status["kind"] == "done" and visit.trace.reason == "stopped"
-    assert 0 < len(visit.trace.output_ids) < 500 and not engine.busy
+    page = Page(engine, lambda line: "first" in line and page.visitor.stop())
+    page.ask("run", tokens=500)
+    assert page.trace.reason == "stopped"
+    assert 0 < len(page.trace.output_ids) < 500 and not engine.busy
 
 
-def test_mistakes_and_whoever_lends_become_sentences(engine, lender, visit, monkeypatch):
-    lender.left = 1.0
-    *_, (status, _) = live_run(engine, visit)
-    assert status == {"kind": "error", "text": "You have exceeded your GPU quota."}
+def test_mistakes_and_whoever_lends_become_sentences(engine, lender, monkeypatch):
+    page, lender.left = Page(engine), 1.0
+    *_, said = page.ask("run")
+    assert said == {"said": "You have exceeded your GPU quota.", "kind": "error"}
     lender.left = 1e6
     monkeypatch.setenv("MOA_GPU_SECONDS", "30")
-    *_, (status, _) = live_run(engine, visit, tokens=500)
-    assert status["text"] == (
+    *_, said = page.ask("run", tokens=500)
+    assert said["said"] == (
         "A GPU is lent here for at most 30 s, and this may take 35 s: choose fewer tokens, methods "
         "or repeats."
     )
@@ -192,11 +185,11 @@ def test_mistakes_and_whoever_lends_become_sentences(engine, lender, visit, monk
         yield
 
     monkeypatch.setattr(zero, "_elsewhere", refuses)
-    *_, (status, _) = live_run(engine, visit)
-    assert status["text"] == "No GPU was available" and not engine.busy
+    *_, said = page.ask("run")
+    assert said["said"] == "No GPU was available" and not engine.busy
 
 
-def test_a_failure_elsewhere_is_told_and_the_process_goes_on(engine, lender, visit, monkeypatch):
+def test_a_failure_elsewhere_is_told_and_the_process_goes_on(engine, lender, monkeypatch):
     def broken(target, drafter, ids, settings, should_stop):
         yield Prefilled((1,), 9, 0.5, 0.1)
         if settings.max_new_tokens == 7:
@@ -204,10 +197,11 @@ def test_a_failure_elsewhere_is_told_and_the_process_goes_on(engine, lender, vis
         yield Finished("length", {"prefill": 0.1, "draft": 0.0, "verify": 0.0, "other": 0.0})
 
     monkeypatch.setattr(module, "decode", broken)
-    *_, (_, view), (status, _) = live_run(engine, visit, tokens=7)
-    assert status["text"] == SORRY and '"end":"error"' in view and not engine.busy
-    *_, (status, _) = live_run(engine, visit, tokens=8)
-    assert status["kind"] == "done" and lender.process.is_alive()
+    page = Page(engine)
+    *_, end, said = page.ask("run", tokens=7)
+    assert said["said"] == SORRY and end["end"] == "error" and not engine.busy
+    *_, end, _ = page.ask("run", tokens=8)
+    assert end["end"] == "length" and lender.process.is_alive()
 
 
 def test_the_seconds_to_borrow_follow_the_settings():

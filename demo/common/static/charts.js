@@ -9,9 +9,5 @@ function tell() {
   }
 }
 
-// A chart that was drawn in a hidden tab does not know its width.
-window.addEventListener("tab-opened", () =>
-  requestAnimationFrame(() => window.dispatchEvent(new Event("resize"))),
-);
 new MutationObserver(tell).observe(document.body, { childList: true, subtree: true });
 tell();

@@ -1,54 +1,53 @@
-// Shared by the views; loaded before them into one scope (demo/common/theme.py, script). All text of
-// models and visitors goes in through textContent.
+// Shared by the views. All text of models and visitors goes in through textContent.
 const SVG = "http://www.w3.org/2000/svg";
-const calm = window.matchMedia("(prefers-reduced-motion: reduce)");
+export const calm = window.matchMedia("(prefers-reduced-motion: reduce)");
 
 // more: properties, including ARIA's.
-function el(tag, className, text, more) {
+export function el(tag, className, text, more) {
   const node = Object.assign(document.createElement(tag), more);
   if (className) node.className = className;
   if (text !== undefined) node.textContent = text;
   return node;
 }
 
-function add(parent, ...children) {
+export function add(parent, ...children) {
   parent.append(...children);
   return parent;
 }
 
-function withAttributes(node, attributes) {
+export function withAttributes(node, attributes) {
   for (const [name, value] of Object.entries(attributes)) node.setAttribute(name, value);
   return node;
 }
 
-function shape(tag, attributes, text) {
+export function shape(tag, attributes, text) {
   const node = withAttributes(document.createElementNS(SVG, tag), attributes);
   if (text !== undefined) node.textContent = text;
   return node;
 }
 
-const button = (className, text, onclick, more) =>
+export const button = (className, text, onclick, more) =>
   el("button", className, text, { type: "button", onclick, ...more });
 
-const row = (tag, ...cells) => add(el("tr"), ...cells.map((cell) => el(tag, "", cell)));
+export const row = (tag, ...cells) => add(el("tr"), ...cells.map((cell) => el(tag, "", cell)));
 
 // A list of name-value pairs.
-const pairList = (pairs) =>
+export const pairList = (pairs) =>
   add(el("dl"), ...pairs.flatMap(([name, value]) => [el("dt", "", name), el("dd", "", value)]));
 
-const quoted = (piece) =>
+export const quoted = (piece) =>
   piece === "\ufffd" ? "part of a character" : `“${piece.replaceAll("\n", "↵")}”`;
-const many = (count, word) => `${count} ${word}${count === 1 ? "" : "s"}`;
+export const many = (count, word, words = `${word}s`) => `${count} ${count === 1 ? word : words}`;
 
 // ---- the tooltip of a token or node ----
 
-function tipBox() {
+export function tipBox() {
   const id = `tip-${Math.random().toString(36).slice(2)}`;
   return el("div", "tip", "", { id, role: "tooltip", hidden: true });
 }
 
 // Below a rectangle of the screen, or above it if there is no room; inside the frame.
-function putBeside(tip, frame, spot) {
+export function putBeside(tip, frame, spot) {
   const around = frame.getBoundingClientRect();
   const left = Math.min(spot.left - around.left, around.width - tip.offsetWidth - 4);
   const fits = spot.bottom + tip.offsetHeight + 16 < window.innerHeight;

@@ -1,18 +1,34 @@
-// One prompt for all tabs: a tab opens with the text that was last typed in any tab.
-({
-  chosen: (text) => (window.newestPrompt = text),
-  // box: a selector. The box of a hidden tab only repeats, late, what it was given.
-  keep(text, box) {
-    if (!document.querySelector(box)?.checkVisibility()) return;
-    window.newestPrompt = text;
-    const address = new URL(window.location);
-    if (!address.searchParams.has("prompt") || address.searchParams.get("prompt") === text) return;
-    address.searchParams.delete("prompt"); // the address no longer has the box's text
-    history.replaceState(history.state, "", address);
-  },
-  newest: (own) => window.newestPrompt ?? own,
-  first(own) {
-    window.newestPrompt ??= new URL(window.location).searchParams.get("prompt") ?? undefined;
-    return window.newestPrompt ?? own;
-  },
-})
+// One prompt for all tabs: a tab opens with the text that was last typed in any tab, also after a reload.
+const KEPT = "moa-prompt"; // in sessionStorage
+let prompt; // the newest; undefined until there is one
+
+export function replace(text) {
+  prompt = text;
+  try {
+    sessionStorage.setItem(KEPT, text);
+  } catch {
+    // too long to keep
+  }
+  return text;
+}
+
+/** An example was pressed. */
+export const chosen = (texts, index) => replace(texts[index]);
+
+/** A box has a new text. The box of a hidden tab only repeats, late, what it was given. */
+export function keep(box, text) {
+  if (!document.querySelector(`#${box}`)?.checkVisibility()) return;
+  replace(text);
+  const address = new URL(window.location);
+  if (!address.searchParams.has("prompt") || address.searchParams.get("prompt") === text) return;
+  address.searchParams.delete("prompt"); // the address no longer has the box's text
+  history.replaceState(history.state, "", address);
+}
+
+export const newest = (own) => prompt ?? own;
+
+/** As the page opens: the address's, else the one from before. */
+export function first(own) {
+  prompt ??= new URL(window.location).searchParams.get("prompt") ?? sessionStorage.getItem(KEPT) ?? undefined;
+  return newest(own);
+}

@@ -1,27 +1,22 @@
-"""The live token view: events become lines of JSON, which one HTML component draws.
+"""A run's events as lines for the page, which draws them (lane.js).
 
-The component's value only grows, so gradio sends only what is new; the page reads the lines that
-it has not seen yet. A token is [text, draft probability, target probability,
-special]. Lines, in order:
+A token is [text, draft probability, target probability, special]. Lines, in order:
 
-    {"run": id, "by": words, "from": n, "device": {...}} a new run and its drafter: the page clears
-    {"first": token, "at": position}                     after the prefill
-    {"cycle": i, "at": root's position,                  after each verification
-     "accepted": [token], "bonus": token or null,
-     "branch": [node], "after": n, "tree": {...}}        the best rejected branch, behind n of
-                                                         the accepted; no tree without drafts
-    {"down": seconds}                                    the link is lost, after this much silence
-    {"offline": token, "at": position}                   written offline; replaces what is there
-    {"back": seconds, "tokens": n}                       the link is back
+    {"run": id, "by": method and tree, "method", "label", "colour", "prompt"}    a new run
+    {"first": token, "at": position, "s": seconds so far}   after the prefill
+    {"cycle": i, "at": root's position, "s": seconds so far, "ms": [draft, verify, rest],
+     "accepted": [token], "bonus": token or null,           after each verification
+     "branch": [node], "after": n, "tree": {...}}           the best rejected branch, behind n of
+                                                            the accepted; no tree without drafts
+    {"down": seconds}                                       the link is lost, after this silence
+    {"offline": token, "at": position, "s": seconds}        written offline; replaces what is there
+    {"back": seconds, "tokens": n}                          the link is back
     {"end": reason, "summary": words}
-    {"plain": {...}}                                     the comparison with plain decoding
 
 A tree has a column per property of its nodes, the root first: "texts", "parents",
 "draft" and "target", their odds after the node's parent in ten-thousandths; "special", some nodes;
 "path", the accepted ones; "bonus", the target's own token, and its odds.
 
-A run with a "from" repeats an earlier run up to that many tokens: the page shows those at once.
-With a "device" the page's own worker is asked to decode it, and adds the lines itself.
 A cycle replaces offline tokens. "confirmed" counts its tokens that had been written alone as well,
 "changed" the offline tokens after them that now go, "kept" its tokens that stay unverified. An
 "end" may say how many offline tokens are "dropped".
@@ -29,14 +24,13 @@ A cycle replaces offline tokens. "confirmed" counts its tokens that had been wri
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from secrets import token_hex
 from time import monotonic
 from typing import Any
 
-import gradio as gr
-
-from demo.common.elements import component
+from demo.common.figures import drafted_by, method_of, name_of, time_of
+from demo.common.methods import colour
 from demo.common.offline import Healing
 from moa_core.decoding.trace import (
     Drafted,
@@ -46,18 +40,15 @@ from moa_core.decoding.trace import (
     LinkDown,
     OfflineToken,
     Prefilled,
+    Trace,
     Verified,
 )
 from moa_core.decoding.tree import DraftTree
 from moa_core.text import RecordedText, TokenText
 
-SCRIPTS = (
-    "common/static/dom.js",
-    *(f"common/tokens/{name}.js" for name in ("tokens", "frame", "tip", "offline")),
-)
-INTERVAL = 1 / 8  # seconds between updates of the page: more updates slow decoding
+INTERVAL = 1 / 10  # seconds between messages to the page: more of them slow decoding
 ENDINGS = {
-    "eos": "ended by the target",
+    "eos": "the model finished",
     "length": "stopped at the token limit",
     "context": "stopped: the target’s context is full",
     "stopped": "stopped by you",
@@ -66,16 +57,7 @@ ENDINGS = {
 }
 
 Token = list[Any]
-
-
-def trace_view(
-    *figures: str, template: str = '<div class="token-view tokens"></div>', **kwargs: Any
-) -> gr.HTML:
-    """The component. A function, because gradio writes a .pyi file beside every subclass.
-
-    figures  scripts of `demo/` that show more of the run beside its text
-    """
-    return component(template, *SCRIPTS, *figures, "common/tokens/player.js", **kwargs)
+Line = dict[str, Any]
 
 
 def paced(
@@ -104,38 +86,35 @@ def paced(
 
 
 class Feed:
-    """Turns a run's events into the view's value, `ndjson`, which only grows."""
+    """Turns a run's events into lines. lane: which lane of the page they are for."""
 
-    def __init__(
-        self, run: str, text: TokenText | RecordedText, by: str = "", start: int = 0, **more: Any
-    ) -> None:
-        self.ndjson = ""
-        self._text = text
+    def __init__(self, text: TokenText | RecordedText, lane: str) -> None:
+        self._text, self._lane = text, lane
         self._aside = text  # a fork, for text written offline
         self._healing = Healing()
         self._drafted: Drafted | None = None
-        self._write({"run": run, "by": by, "from": start, **more})
+        self._spent = 0.0
 
-    def add(self, events: Iterable[Event]) -> str:
-        """Append the lines of some events; return the whole value."""
+    def head(self, run: str, trace: Trace) -> Line:
+        about = {key: str(trace.about.get(key, "")) for key in ("method", "prompt")}
+        by = {"by": drafted_by(trace), "label": method_of(trace), "colour": colour(name_of(trace))}
+        return {"lane": self._lane, "run": run, **by, **about}
+
+    def lines(self, events: Iterable[Event]) -> list[Line]:
+        found = []
         for event in events:
+            self._spent += time_of(event)
             if line := self.line(event):
-                self._write(line)
-        return self.ndjson
+                if not isinstance(event, LinkDown | LinkBack | Finished):
+                    line["s"] = round(self._spent, 5)
+                found.append({"lane": self._lane, **line})
+        return found
 
-    def plain(self, measured: dict[str, Any]) -> str:
-        """Append the comparison with plain decoding; return the whole value."""
-        return self._write({"plain": measured})
+    def broken(self) -> Line:
+        """An error ended the run."""
+        return {"lane": self._lane, "end": "error", "summary": ENDINGS["error"]}
 
-    def broken(self) -> str:
-        """Append that an error ended the run; return the whole value."""
-        return self._write({"end": "error", "summary": ENDINGS["error"]})
-
-    def _write(self, line: dict[str, Any]) -> str:
-        self.ndjson += json.dumps(line, ensure_ascii=False, separators=(",", ":")) + "\n"
-        return self.ndjson
-
-    def line(self, event: Event) -> dict[str, Any] | None:
+    def line(self, event: Event) -> Line | None:
         """The page's line for an event; None if it has none."""
         match event:
             case Prefilled():
@@ -151,6 +130,7 @@ class Feed:
             case LinkDown():
                 return {"down": event.seconds}
             case OfflineToken():
+                self._spent += event.seconds
                 self._healing.add(event)
                 if len(self._healing.waiting) == 1:  # the first one, or the first one anew
                     self._aside = self._text.fork()
@@ -165,7 +145,7 @@ class Feed:
                 end = {"end": event.reason, "summary": words}
                 return {**end, "dropped": dropped} if dropped else end
 
-    def _cycle(self, drafted: Drafted, verified: Verified) -> dict[str, Any]:
+    def _cycle(self, drafted: Drafted, verified: Verified) -> Line:
         probs = [one.prob for one in self._healing.waiting]
         healed = self._healing.add(verified)
         line = self._verified(drafted, verified)
@@ -176,7 +156,7 @@ class Feed:
         said = {"confirmed": healed.confirmed, "changed": healed.changed, "kept": healed.kept}
         return line | {name: count for name, count in said.items() if count}
 
-    def _verified(self, drafted: Drafted, verified: Verified) -> dict[str, Any]:
+    def _verified(self, drafted: Drafted, verified: Verified) -> Line:
         tree, path, emitted = drafted.tree, verified.path, verified.emitted
         pieces = self._text.push(emitted)
         accepted = [
@@ -195,6 +175,10 @@ class Feed:
             "bonus": bonus,
             "branch": branch,
             "after": after,
+            "ms": [
+                round(1000 * spent, 2)
+                for spent in (drafted.seconds, verified.seconds, verified.other_seconds)
+            ],
             "tree": self._tree(tree, verified) if len(tree) > 1 else None,
         }
 
@@ -215,6 +199,12 @@ class Feed:
         text = self._text.alone(token) if special else piece
         probs = [None if prob is None else round(prob, 4) for prob in (draft, target)]
         return [text, *probs, int(special)]
+
+
+def feed_of(trace: Trace, lane: str) -> list[Line]:
+    """All lines of a recorded run. UserError if it has no words."""
+    feed = Feed(RecordedText(trace), lane)
+    return [feed.head(token_hex(4), trace), *feed.lines(trace.events)]
 
 
 def struck(tree: DraftTree, path: Sequence[int]) -> tuple[list[int], int]:

@@ -1,17 +1,18 @@
+import { shape, withAttributes } from "../static/dom.js";
+
 // One cycle's draft tree as SVG. The accepted path with the bonus token after it is the top row, so
 // that it reads as text; a first child stands on its parent's row, its siblings below.
 // row: px from one row to the next; box: height of a node; gap: between two levels; top: room for the
 // levels' names, 0 for none; longest: characters of a token that are drawn; numbers: with odds.
-const WIDE = { row: 30, box: 24, gap: 28, top: 28, longest: 16, font: 13, pad: 9, numbers: true };
-const SMALL = { row: 25, box: 20, gap: 16, top: 0, longest: 12, font: 12, pad: 6, numbers: false };
+export const WIDE = { row: 30, box: 24, gap: 28, top: 28, longest: 16, font: 13, pad: 9, numbers: true };
+export const SMALL = { row: 25, box: 20, gap: 16, top: 0, longest: 12, font: 12, pad: 6, numbers: false };
 const pen = document.createElement("canvas").getContext("2d");
 
-// White space made visible, so that no node looks empty.
+// The space before a word is the gap before its box; other white space is made visible.
 function visible(piece) {
-  const shown = piece.replaceAll("\n", "↵").replaceAll("\t", "⇥").replace(/^ +| +$/g, (spaces) =>
-    "␣".repeat(spaces.length),
-  );
-  return shown || "∅";
+  if (/^<\|?\/?(im_end|endoftext|eos|s)\|?>$/.test(piece)) return "end";
+  const shown = piece.replace(/^ (?=\S)/, "").replaceAll("\n", "↵").replaceAll("\t", "⇥");
+  return shown.replace(/^ +| +$/g, (spaces) => "␣".repeat(spaces.length)) || "∅";
 }
 
 function short(piece, longest) {
@@ -46,7 +47,7 @@ function nodesOf(cycle) {
 }
 
 // Gives each node its level, row and children: kept ones first, then by probability.
-function arrange(cycle) {
+export function arrange(cycle) {
   const nodes = nodesOf(cycle);
   const worth = (node) => (node.kind === "rejected" ? cycle.draft[node.index] : Infinity);
   for (const node of nodes) node.children = nodes.filter((one) => one.parent === node.index);
@@ -115,23 +116,46 @@ function box(node, look) {
   return group;
 }
 
-// Draws into an svg element; returns the nodes, each with its group in `drawn`.
-function drawTree(svg, cycle, texts, family, look = WIDE) {
-  const { nodes, rows } = arrange(cycle);
-  const lefts = columns(nodes, texts, family, look);
-  for (const node of nodes)
-    [node.x, node.y] = [lefts[node.level], look.top + node.row * look.row + 2];
-  const drafted = Math.max(0, ...nodes.filter((node) => node.kind !== "bonus").map((node) => node.level));
-  const name = (level) => (level > drafted ? "bonus" : level ? `level ${level}` : "root");
-  const named = look.top ? lefts.slice(0, -1) : [];
-  const heads = named.map((left, level) =>
-    shape("text", { class: level > drafted ? "head bonus" : "head", x: left + 2, y: 14 }, name(level)),
-  );
-  const edges = nodes.slice(1).map((node) => edge(nodes[node.parent], node, look));
-  // The kept path is drawn last, over the others.
-  edges.sort((one, other) => other.matches(".rejected") - one.matches(".rejected"));
-  for (const node of nodes) node.drawn = box(node, look);
-  const size = { width: lefts.at(-1) - look.gap + 2, height: look.top + rows * look.row + 2 };
-  withAttributes(svg, size).replaceChildren(...heads, ...edges, ...nodes.map((node) => node.drawn));
-  return nodes;
+/** A draft tree in an svg element. family: of its letters, to measure them. */
+export class Tree {
+  constructor(family, look = WIDE, attributes = {}) {
+    Object.assign(this, { family, look, svg: shape("svg", attributes), nodes: [] });
+  }
+
+  clear() {
+    this.svg.replaceChildren();
+    this.nodes = [];
+  }
+
+  /** Draws a cycle; returns the nodes, each with its group in `drawn`. */
+  draw(cycle, texts) {
+    const { look } = this;
+    const { nodes, rows } = arrange(cycle);
+    const lefts = columns(nodes, texts, this.family, look);
+    for (const node of nodes)
+      [node.x, node.y] = [lefts[node.level], look.top + node.row * look.row + 2];
+    const drafted = Math.max(0, ...nodes.filter((node) => node.kind !== "bonus").map((node) => node.level));
+    const name = (level) => (level > drafted ? "bonus" : level ? `level ${level}` : "root");
+    const named = look.top ? lefts.slice(0, -1) : [];
+    const heads = named.map((left, level) =>
+      shape("text", { class: level > drafted ? "head bonus" : "head", x: left + 2, y: 14 }, name(level)),
+    );
+    const edges = nodes.slice(1).map((node) => edge(nodes[node.parent], node, look));
+    // The kept path is drawn last, over the others.
+    edges.sort((one, other) => other.matches(".rejected") - one.matches(".rejected"));
+    for (const node of nodes) node.drawn = box(node, look);
+    this.size = { width: lefts.at(-1) - look.gap + 2, height: look.top + rows * look.row + 2 };
+    withAttributes(this.svg, this.size).replaceChildren(...heads, ...edges, ...nodes.map((node) => node.drawn));
+    this.svg.removeAttribute("viewBox");
+    return (this.nodes = nodes);
+  }
+
+  /** As large as there is room for. Below half its size nobody could read it: then its box scrolls. */
+  fit(most) {
+    const { clientWidth, clientHeight } = this.svg.parentNode;
+    if (!clientWidth || !this.nodes.length) return; // its tab is not open
+    const { width, height } = this.size;
+    const scale = Math.min(most, Math.max(0.5, Math.min(clientWidth / width, clientHeight / height)));
+    withAttributes(this.svg, { viewBox: `0 0 ${width} ${height}`, width: width * scale, height: height * scale });
+  }
 }

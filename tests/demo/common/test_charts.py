@@ -2,11 +2,10 @@
 
 import pytest
 
-from demo.common.charts import Lane
+from demo.common.charts import Lane, latency
 from demo.compare.bench import charts
 from demo.compare.rows import rows
 from demo.inside.charts import layers_read, text_read
-from demo.live.charts import CHARTS as LIVE
 from demo.network.recorded import recorded_charts, records_html
 from demo.results.charts import CHARTS as RESULTS
 from demo.results.charts import learning_charts
@@ -31,11 +30,8 @@ NEAR, MEAN, TOKENS = [[0.5, 0.25, 0.25], [0.1, 0.1, 0.8]], [0.3, 0.2, 0.5], [" f
 
 ONE = recording("One")
 CASES = {  # a chart: its words, then each trace's values along its axis of numbers
-    "acceptance": (
-        LIVE["acceptance"](LANES, "tiny"),
-        "tokens per target call (× EAGLE-2): MoA N=1 2.00, Plain 2.00.", [[2, 2], [2, 2]]),
     "latency": (
-        LIVE["latency"](LANES, "tiny"),
+        latency(LANES),
         "Latency: seconds until each token: MoA N=1 1.30 s, Plain 1.30 s.",
         [[0.5, 0.85, 1.3]] * 2),
     "compare τ": (

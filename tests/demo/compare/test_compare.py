@@ -151,9 +151,9 @@ def test_tokens_are_marked_and_add_up_to_the_text(tokenizer):
     trace = trace_of([2] * ((len(ids) - 1) // 2) + [1] * ((len(ids) - 1) % 2), ids=ids)
     plain = trace_of([1], ids=[1, 2])
     lane, _ = lanes_of(comparison_of(tokenizer, moa_n1=[trace], vanilla=[plain]))
-    [[_, first], *cycles] = lane["steps"]
+    [_, first, *cycles, _] = lane["lines"]
     written = [first["first"]]
-    for _, line in cycles:
+    for line in cycles:
         written += [*line["accepted"], line["bonus"]]
         assert line["branch"] and len(line["tree"]["texts"]) == 5  # what was rejected, and how many
     assert "".join(piece for piece, *_, special in written if not special) == hostile
@@ -161,22 +161,22 @@ def test_tokens_are_marked_and_add_up_to_the_text(tokenizer):
     *start, verified, end = trace_of([3]).events
     trace.events[:] = [*start, replace(verified, emitted=verified.emitted[:2]), end]
     lane, _ = lanes_of(comparison_of(tokenizer, moa_n1=[trace], vanilla=[plain]))
-    [_, [_, cut]] = lane["steps"]
+    [_, _, cut, _] = lane["lines"]
     assert len(cut["accepted"]) == 2 and cut["bonus"] is None
 
 
 NAMES = (
-    "status", "shown", "box", "verdict", "race", "tau", "rate", "latency", "phases", "table",
+    "status", "box", "verdict", "race", "tau", "rate", "latency", "phases", "table",
 )  # fmt: skip
 
 
 SETTINGS = tab.Settings(PROMPT, "", ["vanilla", "moa-n1"], 2, False, 20, 0.0, 0, 3, 2, 6)
 
 
-def outputs_of(visit, shown=False, **changed):
+def outputs_of(visit, **changed):
     def work(visit, stop):
         comparison = Comparison(plan=replace(SETTINGS, **changed).plan)
-        for made in run(Engine(), comparison, stop, shown, tab.drawn):
+        for made in run(Engine(), comparison, stop, tab.drawn):
             yield tuple(made.get(name, gr.skip()) for name in NAMES)
 
     for output in guarded(work, len(NAMES), visit):
@@ -189,27 +189,25 @@ def outputs_of(visit, shown=False, **changed):
      ({"seed": 3.7}, "The seed must be a whole number")],
 )  # fmt: skip
 def test_a_mistake_gets_a_sentence_and_leaves_the_results(loads, visit, changed, word):
-    [refused, *_] = outputs = list(outputs_of(visit, shown=True, **changed))
-    assert word in outputs[-1]["status"]["text"] and outputs[-1]["status"]["kind"] == "error"
-    assert all(one["box"] == gr.skip() or one["box"]["visible"] is True for one in outputs)
-    assert refused["race"] == gr.skip()
+    [refused] = outputs_of(visit, **changed)
+    assert word in refused["status"]["text"] and refused["status"]["kind"] == "error"
+    assert refused["box"] == refused["race"] == gr.skip()
 
 
-@pytest.mark.parametrize("shown", [True, False])
-def test_stop_keeps_what_is_finished_and_brings_earlier_results_back(visit, shown, breaks):
+def test_stop_keeps_what_is_finished_and_leaves_earlier_results(visit, breaks):
     for output in outputs_of(visit, tokens=500):
         if output["status"] != gr.skip() and "run 3 of 4" in output["status"]["text"]:
             visit.stop()
     assert output["status"]["text"] == "Stopped: 2 of 4 runs had finished; these are shown."
     assert list(output["table"]["value"]["Runs"]) == ["1", "1"]
     visit.begin()
-    outputs = outputs_of(visit, shown=shown)
+    outputs = outputs_of(visit)
     next(outputs)
     visit.stop()
     *_, last = outputs
     assert "nothing new to show" in last["status"]["text"]
-    assert last["box"]["visible"] is shown and "share" not in last["status"]
+    assert last["box"] == gr.skip() and "share" not in last["status"]
     visit.begin()
     breaks()
-    *_, back, last = outputs_of(visit, shown=shown)
-    assert back["box"]["visible"] is shown and last["status"]["text"] == SORRY
+    *_, last = outputs_of(visit)
+    assert last["box"] == gr.skip() and last["status"]["text"] == SORRY

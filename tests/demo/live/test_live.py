@@ -1,24 +1,26 @@
-"""The Live tab: runs, saved traces, the comparison with plain decoding, settings and links."""
+"""The Live tab: runs over the page's link, saved traces, measurements, settings and links."""
 
 import json
-from dataclasses import replace
-from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+import torch
+from starlette.applications import Starlette
+from starlette.testclient import TestClient
+from starlette.websockets import WebSocketDisconnect
 
 from demo.common.elements import SORRY
-from demo.engine import FIXED_TREE, Engine, Request
-from demo.live import run as runs
+from demo.engine import Engine
 from demo.live import settings as live
-from demo.live.follow import compared, follow, ratio
-from demo.live.run import saved
-from demo.live.settings import LINKED, Settings
-from demo.live.tab import ID, open_file
-from demo.session import Visit, guarded
+from demo.live.link import MOST_WAITING, Stage, Visitor
+from demo.live.measure import figures, ratio, speed
+from demo.live.settings import NAMES
+from demo.live.tab import ID
 from demo.ui import TABS
-from moa_core.decoding.trace import Prefilled, Trace, Verified
+from moa_core.decoding.trace import LinkBack, LinkDown, OfflineToken, Prefilled, Trace, Verified
+from moa_core.loading.drafter_files import save_drafter
 from tests.demo.conftest import PROMPT, unset
+from tests.models import save_bundle, useful
 
 SETTINGS = {
     "target": "", "prompt": PROMPT, "method": "vanilla", "tli": 0, "auto_tree": False,
@@ -27,156 +29,115 @@ SETTINGS = {
 }  # fmt: skip
 
 
-def live_run(engine, visit, **changes):
-    """What a run of the tab yields: status, view."""
+class Page:
+    """A page's end of a link: what it heard. act: is called with each line."""
 
-    def work(visit, stop):
-        given = Settings(**SETTINGS | changes)
-        yield from runs.run(visit, engine, given, stop)
+    def __init__(self, engine, act=lambda line: None):
+        self.heard, self.act = [], act
+        self.visitor = Visitor(engine, self._hear)
 
-    return guarded(work, 2, visit)
+    def _hear(self, line):
+        self.heard.append(line)
+        self.act(line)
+
+    def ask(self, do, lane="drafter", **changes):
+        """Ask and wait; returns what was heard."""
+        self.heard.clear()
+        asked = {"do": do, "lane": lane, "settings": SETTINGS | changes}
+        self.visitor.hear(json.dumps(asked)).join(60)
+        return list(self.heard)
+
+    @property
+    def trace(self):
+        return Trace.from_json(self.heard[-1]["trace"])
 
 
-def lines(ndjson):
-    return ndjson.strip().split("\n")
+def kinds(lines):
+    return [next(key for key in line if key != "lane") for line in lines]
 
 
 @pytest.fixture
 def engine(loads):
-    return Engine()
+    made = Engine()
+    made.target()
+    return made
 
 
-def test_a_finished_run_brings_its_file_and_others_bring_a_sentence(engine, visit, breaks):
-    assert "value" not in saved(visit)
-    *stream, (status, view) = live_run(engine, visit)
-    # gradio makes a component anew for every skip.
-    assert stream and all("text" in said and '"run"' in view for said, view in stream)
-    file = saved(visit)
-    assert status["text"] == "" and '"end":"length"' in view
-    assert Path(file["value"]).exists()
-    shown = visit.shown
-    [(status, _)] = live_run(engine, visit, prompt="")
-    assert status["kind"] == "error" and "empty" in status["text"] and visit.shown is shown
-    breaks()
-    *_, (_, view), (status, _) = live_run(engine, visit)
-    assert '"end":"error"' in view and status["text"] == SORRY and not engine.busy
+def test_a_run_comes_line_by_line_with_its_times_and_at_last_its_trace(engine):
+    page = Page(engine)
+    heard = page.ask("run", method="moa")
+    assert kinds(heard) == ["run", "first", *["cycle"] * 19, "end", "trace"]
+    assert {line["lane"] for line in heard} == {"drafter"} and not engine.worker.waits
+    head, *lines = heard[:-1]
+    assert head["label"] == "MoA N=0" and head["prompt"] == PROMPT
+    seconds = [line["s"] for line in lines[:-1]]
+    assert seconds == sorted(seconds) and lines[0]["s"] == 0.1
+    assert lines[1]["ms"] == [10, 10, 0]
+    assert page.trace.about["words"]["output"] and page.trace.reason == "length"
+    assert kinds(page.ask("run", "plain", method="moa"))[-1] == "trace"
+    assert page.trace.about["method"] == "vanilla"
 
 
-@pytest.mark.parametrize(
-    ("name", "value", "what"),
-    [
+def test_mistakes_and_failures_become_sentences(engine, breaks):
+    page = Page(engine)
+    [said] = page.ask("run", prompt="")
+    assert said["kind"] == "error" and "empty" in said["said"]
+    for name, value, what in (
         ("seed", 3.7, "The seed"), ("seed", None, "The seed"), ("depth", 2.5, "Tree depth"),
         ("tokens", 3.7, "The number of new tokens"),
-    ],
-)  # fmt: skip
-def test_a_number_that_is_not_whole_gets_a_sentence(engine, visit, name, value, what):
-    [(status, _)] = live_run(engine, visit, **{name: value})
-    assert status["kind"] == "error" and status["text"].startswith(f"{what} must be a whole number")
+    ):  # fmt: skip
+        [said] = page.ask("run", **{name: value})
+        assert said["said"].startswith(f"{what} must be a whole number")
+    for changes in ({"method": 3}, {"more": 1}, {"tli": "x"}):
+        [said] = page.ask("run", **changes)
+        assert "are not the page’s" in said["said"]
+    for text in ("", "[]", "{}", '{"do": 1}', '{"do": "fly"}', "\ud800"):
+        assert page.visitor.hear(text) is None
+    breaks()
+    *_, end, said = page.ask("run")
+    assert end["end"] == "error" and said["said"] == SORRY and not engine.busy
 
 
-def test_a_stopped_run_keeps_its_trace_and_one_in_the_queue_never_begins(engine, visit, loads):
-    outputs = live_run(engine, visit, tokens=500)
-    _, first = next(outputs)
-    visit.stop()
-    *_, (_, view) = outputs
-    file = saved(visit)
-    assert '"first"' in first and "stopped by you" in view
-    again = Trace.from_json(Path(file["value"]).read_text())
-    assert again.reason == "stopped" and again.output_ids == visit.trace.output_ids
+def test_a_stopped_run_keeps_its_trace_and_a_new_one_ends_the_one_before(engine):
+    page = Page(engine, lambda line: "first" in line and page.visitor.stop())
+    *_, end, _ = page.ask("run", tokens=500)
+    assert end["summary"] == "stopped by you" and page.trace.reason == "stopped"
+    page.act = lambda line: None
+    first = page.visitor.hear(json.dumps({"do": "run", "settings": SETTINGS | {"tokens": 512}}))
+    page.ask("run")
+    first.join(60)
+    assert [line["end"] for line in page.heard if "end" in line].count("length") >= 1
+
+
+def test_who_waits_is_told_and_too_many_are_refused(engine):
+    page = Page(engine)
+    engine.worker.join("somebody")
+    assert "yours starts next" in page.ask("run")[0]["said"]
+    for number in range(MOST_WAITING):
+        engine.worker.join(str(number))
+    [said] = page.ask("run")
+    assert "Too many visitors" in said["said"]
+
+
+def test_plain_decoding_and_a_measurement_give_way_to_the_next_visitor(engine):
+    page = Page(engine, lambda line: "first" in line and engine.worker.join("somebody"))
+    *_, end, _ = page.ask("run", "plain", method="moa", tokens=500)
+    assert end["end"] == "stopped" and not engine.worker.gives_way
+    [*_, last] = page.ask("measure", method="moa")
+    assert "another visitor" in last["step"] and last["share"] is None
+
+
+def test_a_measurement_takes_turns_and_says_how_far_it_is(engine, loads):
+    page = Page(engine)
     loads.clear()
-    visit.begin()
-    visit.stop()
-    [(status, *_)] = live_run(engine, visit)
-    assert "before it began" in status["text"] and loads == []
-
-
-def test_a_saved_trace_opens_without_models_and_shows_the_same(engine, visit, loads):
-    list(live_run(engine, visit))
-    file = saved(visit)
-    view = visit.shown.feed.ndjson
-    loads.clear()
-    other = Visit()
-    status, value = open_file(other, file["value"])
-    assert lines(value)[1:] == lines(view)[1:] and loads == []  # but for the id of the run
-    assert "Opened: Plain for fake" in status["text"]
-    assert "value" not in saved(other) and followed(engine, other) == []
-
-
-@pytest.mark.parametrize(
-    ("content", "word"),
-    [
-        (b"\x00\xff\xfe", "not text"), (b"[]", "not a trace"), (b'{"version": 99}', "version 99"),
-        (b'{"version": 1, "about": {}, "events": []}', "text"),
-    ],
-)  # fmt: skip
-def test_a_file_that_is_no_trace_gets_a_sentence_and_changes_nothing(tmp_path, content, word):
-    path, visit = tmp_path / "t.json", Visit()
-    path.write_bytes(content)
-    status, view = open_file(visit, str(path))
-    assert word in status["text"] and status["kind"] == "error"
-    assert visit.trace is None and "value" not in view
-
-
-def followed(engine, visit):
-    views = [view for view, *_ in follow(visit, engine) if isinstance(view, str)]
-    return [json.loads(lines(view)[-1])["plain"] for view in views]
-
-
-def test_plain_decoding_and_the_rival_follow_a_run_by_themselves(engine, visit, loads):
-    list(live_run(engine, visit, method="moa"))
-    loads.clear()
-    awaited, first, last = followed(engine, visit)
+    *steps, found = page.ask("measure", method="moa")
     lengths = [one.max_new_tokens for one in loads if hasattr(one, "tree")]
     assert lengths == [16] * 2 + [20] * 6  # both methods in turns, after a short run of each
-    assert awaited["measuring"] and awaited["same"] is None and awaited["charts"] == []
-    assert first["measuring"] and first["same"] and first["calls"] == 20
-    assert "over_plain" not in first and "measuring" not in last
-    assert last["over_plain"] == {"times": 1, "close": False} and last["same"]
-    assert not engine.worker.gives_way
-
-
-def test_what_follows_a_run_gives_way_to_the_next(engine, visit, loads):
-    list(live_run(engine, visit, method="moa"))
-    found = follow(visit, engine)
-    next(found)
-    engine.worker.join("somebody")
-    [(view, *_)] = found
-    assert "measuring" not in json.loads(lines(view)[-1])["plain"] and not engine.worker.gives_way
-    engine.worker.leave("somebody")
-    found = follow(visit, engine)
-    next(found)
-    visit.begin()
-    assert list(found) == []
-
-
-def test_no_speed_is_claimed_where_the_machine_was_shared(engine, visit, loads):
-    list(live_run(engine, visit, method="moa"))
-    found = follow(visit, engine)
-    next(found), next(found)
-    list(engine.prepare(replace(visit.shown.request, max_new_tokens=4)).events)
-    [(view, acceptance, _)] = found
-    known = json.loads(lines(view)[-1])["plain"]
-    assert "over_plain" not in known and known["charts"] == ["acceptance"]
-    assert acceptance.data
-
-
-def test_nothing_follows_where_it_cannot_be_compared(engine, visit, loads, monkeypatch):
-    assert followed(engine, visit) == []  # nothing has run
-    outputs = live_run(engine, visit, tokens=500)
-    next(outputs)
-    visit.stop()
-    list(outputs)
-    assert followed(engine, visit) == []
-    visit.begin()
-    list(live_run(engine, visit))
-    [*_, own] = followed(engine, visit)
-    assert own["calls"] is None and own["rival"] is None  # plain decoding itself
-    visit.begin()
-    list(live_run(engine, visit, prompt=""))
-    assert followed(engine, visit) == []  # refused: what is shown was compared already
-    engine.borrows = True
-    visit.shown.number = visit.number
-    assert followed(engine, visit) == []
+    words = [step["step"] for step in steps]
+    assert words[0] == "warming up" and words[-1] == "run 6 of 6"
+    lanes = found["measured"]["lanes"]
+    assert [lane["method"] for lane in lanes] == ["moa-n0", "vanilla"]
+    assert found["measured"]["over"] == {"vanilla": 1.0} and lanes[0]["points"][-1][0] == 20
 
 
 def spent(seconds):
@@ -187,24 +148,106 @@ def spent(seconds):
 @pytest.mark.parametrize(
     ("base", "ours", "found"),
     [
-        ((0.1, 0.11, 0.09), (0.3, 0.31, 0.29), {"times": 0.5, "close": False}),
-        ((0.1, 0.2), (0.15, 0.17), {"times": 0.924, "close": True}),
-        ((0.2,), (0.1,), {"times": 1.5, "close": False}),
+        ((0.1, 0.11, 0.09), (0.3, 0.31, 0.29), 0.5),
+        ((0.3, 0.31, 0.29), (0.1, 0.11, 0.09), 2.0),
+        ((0.1, 0.2), (0.4, 0.41), None),  # plain decoding's own runs differ too much
+        ((0.1, 0.11), (0.105, 0.12), None),  # the ranges overlap
+        ((0.2,), (0.1,), 1.5),
         ((0,), (0,), None),
     ],
 )
-def test_how_speeds_are_compared(base, ours, found):
+def test_a_speed_is_told_only_where_the_runs_agree(base, ours, found):
     traces = [[Trace({}, [*spent(each)]) for each in all_of] for all_of in (ours, base)]
-    assert ratio(*traces) == found
+    assert ratio(*map(speed, traces)) == found
+    if all(base):
+        lanes = figures("moa-n0", {"vanilla": traces[1], "moa-n0": traces[0]})["lanes"]
+        assert [lane["method"] for lane in lanes] == ["moa-n0", "vanilla"]
 
 
-def test_speed_is_told_over_plain_decoding_and_over_the_rival(engine):
-    times = {"moa-n0": 0.1, "eagle2": 0.2, "vanilla": 0.3}  # after a prefill of 0.1 s
-    traces = {name: [Trace({}, [*spent(each)])] for name, each in times.items()}
-    request = Request(PROMPT, "moa-n0", 2, FIXED_TREE)
-    said = compared(engine, request, traces["moa-n0"][0], traces, timed=True).plain
-    assert said["over_plain"] == {"times": 2, "close": False} and said["rival"] == "EAGLE-2"
-    assert said["over_rival"] == {"times": 1.5, "close": False}
+# ---- the link itself ----
+
+
+def test_the_link_is_of_this_page_alone_and_shows_that_it_is_alive(engine, monkeypatch):
+    monkeypatch.setattr("demo.live.link.ALIVE", 0.05)
+    for welcome, origin in ((True, "http://evil.example"), (False, "http://testserver")):
+        stage = Stage(engine, lambda _, welcome=welcome: welcome)
+        client = TestClient(Starlette(routes=[stage.route()]))
+        with (
+            pytest.raises(WebSocketDisconnect),
+            client.websocket_connect("/live/link", headers={"origin": origin}),
+        ):
+            pass
+    client = TestClient(Starlette(routes=[Stage(engine, lambda _: True).route()]))
+    with client.websocket_connect("/live/link", headers={"origin": "http://testserver"}) as link:
+        assert link.receive_json() == {"alive": 1}
+        link.send_json({"do": "run", "lane": "drafter", "settings": SETTINGS})
+        heard = []
+        while not heard or "trace" not in heard[-1]:
+            heard.append(link.receive_json())
+        assert "run" in [key for line in heard for key in line]
+
+
+@pytest.fixture(scope="module")
+def real(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("models")
+    target = save_bundle(folder)
+    save_drafter(folder / "eagle3", useful("eagle3", target), target, {}, torch.float32)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("MOA_MODELS", str(folder))
+        made = Engine()
+        made.target()
+        yield made
+
+
+@pytest.mark.parametrize("method", ["moa", "eagle3"])
+def test_a_cut_takes_effect_at_once_and_the_text_is_healed(real, monkeypatch, method):
+    monkeypatch.setattr("demo.live.link.ALONE", 1000)
+
+    def act(line):
+        if "run" in line:
+            page.visitor.hear('{"do": "cut"}')
+        if "offline" in line:
+            page.visitor.hear('{"do": "mend"}')
+
+    page = Page(real, act)
+    heard = page.ask("run", prompt="Tell me a story.", method=method, tokens=40)
+    trace = page.trace
+    assert heard[0]["cuttable"] and len(trace.of(LinkDown)) == len(trace.of(LinkBack)) > 0
+    assert trace.of(OfflineToken)
+    page.act = lambda line: None
+    page.ask("run", "plain", prompt="Tell me a story.", method=method, tokens=40)
+    assert page.trace.output_ids == trace.output_ids
+    assert not page.ask("run", method="ngram")[0]["cuttable"]
+
+
+# ---- saved traces ----
+
+
+def test_a_saved_trace_opens_without_models_and_shows_the_same(engine, loads):
+    page = Page(engine)
+    shown = page.ask("run")
+    text = shown[-1]["trace"]
+    loads.clear()
+    page.heard.clear()
+    page.visitor.hear(json.dumps({"do": "open", "text": text})).join(60)
+    *opened, trace, said = page.heard
+    assert opened[1:] == shown[1:-1] and loads == []  # but for the id of the run
+    assert Trace.from_json(trace["trace"]) == Trace.from_json(text)
+    assert "Opened: Plain for fake" in said["said"]
+
+
+@pytest.mark.parametrize(
+    ("content", "word"),
+    [
+        ("[]", "not a trace"), ('{"version": 99}', "version 99"), (None, "not a trace"),
+        ('{"version": 1, "about": {}, "events": []}', "text"),
+    ],
+)  # fmt: skip
+def test_a_file_that_is_no_trace_gets_a_sentence(engine, content, word):
+    page = Page(engine)
+    page.visitor.hear(json.dumps({"do": "open", "text": content})).join(60)
+    [said] = page.heard
+    assert word in said["said"] and said["kind"] == "error"
 
 
 # ---- settings ----
@@ -213,7 +256,7 @@ def test_speed_is_told_over_plain_decoding_and_over_the_rival(engine):
 def address(engine, **query):
     request = SimpleNamespace(query_params=query)
     status, _, *values = live.from_address(engine, [tab.ID for tab in TABS], request)
-    return status, dict(zip(LINKED[1:], values, strict=True))
+    return status, dict(zip(NAMES[1:], values, strict=True))
 
 
 def test_an_address_sets_what_it_names(engine):

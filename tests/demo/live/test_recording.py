@@ -7,7 +7,6 @@ from demo.compare.race import recorded_race
 from demo.engine import Engine
 from demo.inside.tab import _open
 from demo.live.recording import place, record, recording
-from demo.session import Visit
 from moa_core.decoding.trace import LinkBack, LinkDown, OfflineToken
 from tests.models import save_bundle
 
@@ -25,9 +24,13 @@ def test_what_is_recorded_is_played_and_its_cut_heals(folder):
     methods = [one.about["method"] for one in (kept.trace, kept.rival, kept.plain)]
     assert methods == ["moa-n0", "eagle2", "vanilla"]
     assert kept.trace.output_ids == kept.rival.output_ids == kept.plain.output_ids
-    assert kept.known.timed and kept.known.plain["same"]
-    assert kept.known.plain["calls"] == kept.plain.target_calls
-    assert {lane.method for lane in kept.known.lanes} == set(methods)
+    lanes = kept.measured["lanes"]
+    assert [lane["method"] for lane in lanes] == methods
+    assert set(kept.measured["over"]) == {"eagle2", "vanilla"} and kept.measured["runs"] == 1
+    played = kept.stage()
+    for name, trace in (("drafter", kept.trace), ("plain", kept.plain)):
+        assert {line["lane"] for line in played[name]} == {name}
+        assert sum("cycle" in line for line in played[name]) == trace.target_calls - 1
     alone = len(kept.cut.of(OfflineToken))
     assert 0 < alone <= len(kept.trace.output_ids) // 3 and len(kept.cut.of(LinkDown)) == 1
     assert [one.tokens for one in kept.cut.of(LinkBack)] == [alone]
@@ -39,7 +42,7 @@ def test_what_is_recorded_is_played_and_its_cut_heals(folder):
 
 def test_without_a_recording_the_page_asks_for_a_run(folder, capsys):
     assert recorded_race() is None
-    status, *unchanged = _open(Engine(), Visit(), None)
+    status, *unchanged = _open(Engine(), None, "", "")
     assert "Press Run in Live first" in str(status) and len(unchanged) == 6
     assert static.main([str(folder / "page")]) == 2
     assert "There is no recorded run yet" in capsys.readouterr().err

@@ -1,6 +1,5 @@
 """Events in, lines of JSON out: what the page is told of cycles, and of what was written alone."""
 
-import json
 from dataclasses import replace
 
 import pytest
@@ -116,28 +115,26 @@ def cycle_of(ids, path, bonus, emitted):
 
 def lines_of(tokenizer, events):
     """The lines of a run whose events come one by one."""
-    feed = Feed("r1", TokenText(tokenizer))
-    for event in events:
-        feed.add([event])
-    return [json.loads(line) for line in feed.ndjson.split("\n") if line]
+    feed = Feed(TokenText(tokenizer), "drafter")
+    return [line for event in events for line in feed.lines([event])]
 
 
 def test_a_cycle_shows_accepted_rejected_bonus_and_counts_the_rest(tokenizer, ids):
-    run, line = lines_of(tokenizer, cycle_of(ids, (1,), " ran", (" cat", " ran")))
-    assert run == {"run": "r1", "by": "", "from": 0}
+    [line] = lines_of(tokenizer, cycle_of(ids, (1,), " ran", (" cat", " ran")))
+    assert line["lane"] == "drafter" and line["s"] == 0.031 and line["ms"] == [10, 20, 1]
     assert line["accepted"] == [[" cat", 0.9048, 0.6, 0]]
     assert line["bonus"] == [" ran", None, 0.7, 0]
     assert (line["at"], line["branch"], line["after"]) == (4, [2, 5], 1)
     tree = line["tree"]
     assert tree["texts"] == WORDS
-    assert (tree["parents"], tree["path"]) == ([-1, 0, 1, 1, 0, 2], [1])
+    assert (tree["parents"], tree["path"]) == ((-1, 0, 1, 1, 0, 2), (1,))
     assert tree["draft"][1:3] == [9048, 6703] and tree["target"][:3] == [10_000, 6000, 3000]
     assert tree["bonus"] == [" ran", 7000] and tree["special"] == []
 
 
 def test_where_a_whole_branch_is_accepted_its_best_sibling_is_struck(tokenizer, ids):
     events = cycle_of(ids, (1, 2, 5), "the", (" cat", " sat", ".", "the"))
-    _, line = lines_of(tokenizer, events)
+    [line] = lines_of(tokenizer, events)
     assert [token[0] for token in line["accepted"]] == [" cat", " sat", "."]
     assert (line["branch"], line["after"]) == ([3], 1)  # beside the second accepted one
     assert struck(DraftTree.chain(1, [2], [-0.1]), (1,)) == ([], 0)
@@ -146,8 +143,8 @@ def test_where_a_whole_branch_is_accepted_its_best_sibling_is_struck(tokenizer, 
 def test_first_token_and_ending_and_a_cycle_cut_short_has_no_bonus(tokenizer, ids):
     begins = Prefilled((1, 2, 3), ids["the"], 0.5, 0.25)
     events = [begins, *cycle_of(ids, (1, 2), "the", (" cat",)), Finished("stopped")]
-    _, first, line, end = lines_of(tokenizer, events)
-    assert first == {"first": ["the", None, 0.5, 0], "at": 3} and end["end"] == "stopped"
+    first, line, end = lines_of(tokenizer, events)
+    assert first["first"] == ["the", None, 0.5, 0] and first["at"] == 3 and end["end"] == "stopped"
     assert [token[0] for token in line["accepted"]] == [" cat"]
     assert line["bonus"] is None and line["branch"] == []
 
@@ -184,7 +181,7 @@ def test_offline_tokens_come_as_they_are_written_and_are_healed(tokenizer, ids):
     told = [renamed(event, lambda number: known.get(number, ids["the"])) for event in HEALED]
     lines = lines_of(tokenizer, told)
     [down] = [line for line in lines if "down" in line]
-    assert down == {"down": 1.2}
+    assert down["down"] == 1.2
     alone = [line for line in lines if "offline" in line]
     assert [line["at"] for line in alone] == [6, 7, 8, 9, 10]
     assert alone[0]["offline"] == [" down", 0.8, None, 0]
@@ -212,5 +209,5 @@ def test_a_recorded_run_over_a_link_is_shown_without_its_tokenizer(tokenizer, id
     trace = Trace({}, [renamed(event, lambda number: 200 + number) for event in HEALED])
     record_words(trace, tokenizer)
     again = Trace.from_json(trace.to_json())
-    live, recorded = (Feed("r", text) for text in (TokenText(tokenizer), RecordedText(again)))
-    assert recorded.add(again.events) == live.add(trace.events)
+    live, recorded = (Feed(text, "") for text in (TokenText(tokenizer), RecordedText(again)))
+    assert recorded.lines(again.events) == live.lines(trace.events)

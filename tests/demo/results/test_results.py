@@ -5,12 +5,10 @@ import json
 import pytest
 from hypothesis import given
 
-from demo.common.charts import Lane
 from demo.common.figures import recorded_tree
 from demo.common.tokens.view import Feed
 from demo.inside.view import packed
-from demo.live.charts import CHARTS as LIVE
-from demo.live.run import drafted_by
+from demo.live.measure import figures as live
 from demo.results.table import headline, paper_table, paper_words, table
 from moa_core.decoding.trace import Trace
 from moa_core.errors import UserError
@@ -68,11 +66,10 @@ def test_a_trace_that_is_let_in_can_be_shown_everywhere(seed):
         text = RecordedText(trace)
     except UserError:
         return
-    for line in Feed("r", text, by=drafted_by(trace)).add(trace.events).splitlines():
-        json.loads(line, parse_constant=no_number)
+    feed = Feed(text, "drafter")
+    json.loads(json.dumps([feed.head("r", trace), *feed.lines(trace.events)]))
     recorded_tree(trace)
-    for chart in LIVE.values():
-        chart([Lane.of("moa-n1", [trace])], "").to_json().encode()
+    live(trace.about.get("method", ""), {trace.about.get("method", ""): [trace]})
     try:
         json.loads(packed(trace), parse_constant=no_number)
     except UserError as error:

@@ -1,0 +1,123 @@
+// One method's run: its text as it was written, and its figures.
+import { add, el, many } from "../static/dom.js";
+import { TokenView } from "../tokens/view.js";
+
+export const figure = (name, value, words) => {
+  const made = el("b", "", words);
+  made.dataset.figure = name;
+  made.dataset.value = String(value);
+  return made;
+};
+
+// Tokens of a line, and those of a cycle before any cut, bonus included.
+const written = ({ accepted = [], bonus, first }) => accepted.length + (bonus || first ? 1 : 0);
+const gained = ({ tree, accepted }) => (tree?.path ?? accepted).length + 1;
+
+export class Lane {
+  /** name: its hook; events: those of its TokenView. */
+  constructor(name, title, events = {}) {
+    this.root = el("section", "lane token-view", "", { ariaLabel: title });
+    this.root.dataset.lane = name;
+    this.title = el("span", "name", title);
+    this.badge = el("span", "badge", "", { hidden: true });
+    this.state = el("span", "state");
+    add(this.root, add(el("h3"), this.title, this.badge, this.state));
+    const ariaLabel = `Text by ${title}, token by token. Arrow keys move between tokens.`;
+    this.view = new TokenView(this.root, { ariaLabel, ...events });
+    this.empty();
+  }
+
+  /** words: said in place of a text. */
+  empty(words = "") {
+    Object.assign(this, { head: null, lines: [], next: 0, offset: 0, ended: null });
+    this.view.clear();
+    this.root.dataset.state = "empty";
+    this.badge.hidden = true;
+    this.state.textContent = words;
+  }
+
+  /** A new run. arrival: its lines have no times, so those when they come count. */
+  begin(head, { colour, badge = "", arrival = false } = {}) {
+    this.empty();
+    Object.assign(this, { head, arrival, began: performance.now() });
+    this.title.textContent = head.label;
+    this.root.dataset.id = head.run;
+    if (colour) this.root.style.setProperty("--lane", colour);
+    [this.badge.textContent, this.badge.hidden] = [badge, !badge];
+    this.root.dataset.state = "running";
+  }
+
+  add(line) {
+    const last = this.lines.at(-1)?.s ?? 0;
+    line.s ??= this.arrival ? (performance.now() - this.began) / 1000 : last;
+    this.lines.push(line);
+  }
+
+  /** Draws all that is due at this second; returns the newest cycle's box. */
+  draw(at) {
+    if (this.lines[this.next - 1]?.s > at) this.#rewind();
+    let box = null;
+    let moved = false;
+    for (; this.next < this.lines.length && this.lines[this.next].s <= at; this.next += 1) {
+      box = this.view.take(this.lines[this.next]) ?? box;
+      moved = true;
+    }
+    if (moved || at === 0) this.#tell();
+    return box;
+  }
+
+  #rewind() {
+    this.next = 0;
+    this.view.clear();
+    this.root.dataset.state = "running";
+  }
+
+  #tell() {
+    const last = this.drawn.at(-1);
+    this.ended = last && "end" in last ? last : null;
+    this.root.dataset.state = this.ended ? "done" : "running";
+    const tokens = this.drawn.reduce((sum, line) => sum + written(line), 0);
+    const parts = [`${many(tokens, "token")} in `, figure("calls", this.calls, many(this.calls, "model call"))];
+    const rate = last?.s > 0 && tokens > 1 ? tokens / last.s : null;
+    if (rate) parts.push(" · ", figure("rate", rate, rate.toFixed(rate < 10 ? 1 : 0)), " tokens/s");
+    this.state.replaceChildren(...parts);
+  }
+
+  get drawn() {
+    return this.lines.slice(0, this.next);
+  }
+
+  /** Drawn cycles, and all of them. */
+  get cycles() {
+    return this.drawn.filter((line) => "cycle" in line);
+  }
+
+  get all() {
+    return this.lines.filter((line) => "cycle" in line);
+  }
+
+  /** Target calls so far: the prompt’s, and one for each cycle. */
+  get calls() {
+    return this.cycles.length + Number(this.drawn.some((line) => "first" in line));
+  }
+
+  get tau() {
+    const lengths = this.cycles.map(gained);
+    return lengths.length ? lengths.reduce((sum, one) => sum + one) / lengths.length : null;
+  }
+
+  /** [tokens, seconds] after each line, as the chart of times has them. */
+  get points() {
+    let tokens = 0;
+    return this.drawn.filter((line) => written(line)).map((line) => [(tokens += written(line)), line.s]);
+  }
+
+  get seconds() {
+    return this.lines.at(-1)?.s ?? 0;
+  }
+
+  /** Whether all lines are drawn, the last one included. */
+  get over() {
+    return !this.head || Boolean(this.ended);
+  }
+}

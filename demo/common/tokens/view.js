@@ -1,0 +1,312 @@
+// The text of one run, token by token. view.py beside this file lists the lines that it draws.
+import { add, button, el, many, pairList, putBeside, quoted, row, tipBox } from "../static/dom.js";
+
+const KINDS = {
+  first: "first token: the target’s own, after the prefill",
+  accepted: "accepted guess",
+  rejected: "rejected guess",
+  bonus: "the target’s own token",
+  offline: "written offline: unchecked, may be wrong",
+  confirmed: "written offline, then confirmed by the target",
+  changed: "written offline, then changed: the target chose another token",
+  kept: "written offline and kept: not the target’s",
+};
+// The hook's value by kind: like the bonus, the first token is the target's own.
+const HOOKS = { first: "bonus", confirmed: "accepted", changed: "offline", kept: "offline" };
+const LISTED = 12; // rejected guesses named in the tip of "+14"
+
+export const percent = (p) =>
+  p === null ? "–" : p > 0 && p < 0.001 ? "< 0.1 %" : `${(p * 100).toFixed(1)} %`;
+
+export const sample = (kind, words) =>
+  add(el("li"), add(el("span", `token ${kind}`), el("span", "mark", words)));
+export const legendOf = (...kinds) =>
+  add(el("ul", "legend"), ...kinds.map(([kind, words]) => sample(kind, words)));
+
+// Special tokens end or divide a text: no reader needs their spelling.
+const chip = (piece) => (/^<\|?\/?(im_end|endoftext|end_of_text|eot_id|eos|s)\|?>$/.test(piece) ? "end" : piece);
+
+/** Adds a piece of text: line breaks are shown, and spaces before a word are not marked. */
+export function mark(parent, piece) {
+  for (const part of piece.split(/(\n)/)) {
+    if (part === "\n") add(parent, el("span", "break", "↵"), "\n");
+    else if (part) {
+      const [, space, rest] = part.match(/^( *)([^]*)$/);
+      if (space && rest) add(parent, space);
+      add(parent, el("span", "mark", rest || space));
+    }
+  }
+}
+
+// A node as a token: its text, and its probabilities for drafter and target.
+function drafted(tree, node) {
+  const odds = [tree.draft[node], tree.target[node]].map((whole) => whole / 10_000);
+  return [tree.texts[node], ...odds, tree.special.includes(node)];
+}
+
+// The rejected nodes that are not in the line, the most probable first: [token, text before it].
+function others({ tree, branch }) {
+  if (!tree) return [];
+  const shown = new Set([0, ...tree.path, ...branch]);
+  const reach = [1];
+  for (let node = 1; node < tree.texts.length; node += 1)
+    reach[node] = reach[tree.parents[node]] * tree.draft[node];
+  const rest = Object.keys(tree.texts).map(Number).filter((node) => !shown.has(node));
+  rest.sort((one, other) => reach[other] - reach[one]);
+  return rest.map((node) => [drafted(tree, node), tree.texts[tree.parents[node]]]);
+}
+
+/** pointed: told of the cycle under pointer or keyboard, null for none; chosen: of one pressed. */
+export class TokenView {
+  #details = new WeakMap(); // token element -> its tooltip's content
+  #current = null; // the token that Tab reaches; arrow keys move from it
+  #told = null; // the cycle that was pointed at last
+  #pinned = null; // the pressed "+6": its tooltip stays until the next press
+  #stretch = null; // offline text that waits for verification
+  #outcome = [0, 0]; // offline tokens confirmed and changed since the link was lost
+
+  constructor(root, { ariaLabel, pointed = () => {}, chosen = () => {} }) {
+    Object.assign(this, { root, pointed, chosen, link: "" });
+    this.tip = tipBox();
+    this.text = el("div", "text", "", { role: "group", ariaLabel, tabIndex: -1 });
+    add(root, this.text, this.tip);
+    this.#listen();
+  }
+
+  clear() {
+    this.#current = this.#pinned = this.#stretch = null;
+    this.link = this.root.dataset.link = "";
+    this.text.replaceChildren();
+    this.#point();
+  }
+
+  /** Draws a line; returns the box of a cycle. Keeps the newest tokens in sight. */
+  take(line) {
+    const { text } = this;
+    const follow = text.scrollHeight - text.scrollTop - text.clientHeight < 60;
+    const box = this.#draw(line);
+    if (follow) text.scrollTop = text.scrollHeight;
+    return box;
+  }
+
+  /** The text that was kept. */
+  get written() {
+    const kept = this.text.cloneNode(true);
+    for (const node of kept.querySelectorAll(".rejected, .more, .break")) node.remove();
+    return kept.textContent;
+  }
+
+  #draw(line) {
+    if ("down" in line) {
+      this.root.dataset.link = "lost";
+      [this.link, this.#outcome] = ["The link is lost: the drafter writes on alone.", [0, 0]];
+    } else if ("back" in line) {
+      this.root.dataset.link = "";
+      this.link = "The link is back: the target checks the offline text.";
+    } else if ("offline" in line) this.#alone(line);
+    else if ("first" in line) {
+      const token = this.#token("first", line.first, { position: line.at });
+      this.#close(add(el("span", "cycle newest"), token));
+    } else if ("cycle" in line) return this.#heal(line, this.#cycle(line));
+    else if ("end" in line) {
+      if (line.dropped) this.#stretch?.remove();
+      if (this.root.dataset.link === "lost") this.link = "The link was still lost.";
+    }
+    return null;
+  }
+
+  #token(kind, [piece, draft, target, special], about) {
+    const node = el(kind === "rejected" ? "del" : "span", `token ${kind}`);
+    node.dataset.token = HOOKS[kind] ?? kind;
+    if (special) node.classList.add("special");
+    // A rejected line break is shown but does not break the line.
+    const shown = special ? chip(piece) : piece;
+    if (shown) mark(node, kind === "rejected" ? shown.replaceAll("\n", "↵") : shown);
+    else add(node, el("span", "mark partial", "·"));
+    return this.#reachable(node, { kind, piece, draft, target, ...about });
+  }
+
+  #reachable(node, about) {
+    this.#details.set(node, about);
+    node.tabIndex = this.#current ? -1 : 0;
+    this.#current ||= node;
+    return node;
+  }
+
+  // The best rejected branch is struck out where it was rejected: before the target's own token.
+  #cycle(line) {
+    const number = line.cycle + 1;
+    const box = el("span", "cycle newest");
+    box.dataset.cycle = String(line.cycle);
+    this.text.querySelector(".cycle.newest")?.classList.remove("newest");
+    let position = line.at;
+    const place = () => ({ cycle: number, position: (position += 1) });
+    const strike = () => {
+      const from = position;
+      line.branch.forEach((node, order) =>
+        add(box, this.#token("rejected", drafted(line.tree, node), { ...place(), below: order > 0 })));
+      position = from;
+    };
+    line.accepted.forEach((item, order) => {
+      if (order === line.after) strike();
+      add(box, this.#token("accepted", item, place()));
+    });
+    if (line.after === line.accepted.length) strike();
+    if (line.bonus) add(box, this.#token("bonus", line.bonus, place()));
+    const rest = others(line);
+    if (rest.length) {
+      const ariaLabel = many(rest.length, "more rejected guess", "more rejected guesses");
+      const more = button("more", `+${rest.length}`, null, { ariaLabel });
+      add(box, this.#reachable(more, { cycle: number, others: rest }));
+    }
+    this.#close(box);
+    return box;
+  }
+
+  // The cycle's end is marked before a line break, not on the next line.
+  #close(box) {
+    const last = [...box.querySelectorAll(".token:not(.rejected)")].at(-1);
+    const ending = last?.lastChild?.nodeValue === "\n" ? [last.lastChild] : [];
+    add(this.text, add(box, el("span", "edge"), ...ending));
+  }
+
+  // ---- text that is written offline, and its verification ----
+
+  get #unproved() {
+    return [...(this.#stretch?.isConnected ? this.#stretch.querySelectorAll(".token") : [])];
+  }
+
+  #alone(line) {
+    for (const node of this.#unproved)
+      if (this.#details.get(node).position >= line.at) this.#giveWay(node, null);
+    if (!this.#stretch?.isConnected) add(this.text, (this.#stretch = el("span", "stretch")));
+    add(this.#stretch, this.#token("offline", line.offline, { position: line.at }));
+  }
+
+  // A cycle replaces offline text; tokens that the target changed are shown struck out.
+  #heal(line, box) {
+    const { confirmed = 0, kept = 0, changed = 0 } = line;
+    const sure = [...box.querySelectorAll(".token:not(.rejected)")];
+    const nodes = this.#unproved;
+    const gone = nodes.splice(confirmed + kept, changed);
+    for (const node of sure.slice(0, confirmed)) this.#become("confirmed", node);
+    for (const node of sure.slice(0, kept)) this.#become("kept", node, "accepted");
+    for (const node of gone) this.#become("changed", node, "offline");
+    nodes.slice(0, confirmed + kept).forEach((node, place) => this.#giveWay(node, sure[place]));
+    if (gone.length) {
+      // Like a rejected line break, it is shown but does not break the line.
+      for (const node of gone)
+        for (const child of [...node.childNodes]) if (child.nodeValue === "\n") child.remove();
+      const struck = add(el("del", "rejected"), ...gone);
+      if (confirmed) sure[confirmed - 1].after(struck);
+      else box.prepend(struck);
+    }
+    const [right, wrong] = (this.#outcome = [this.#outcome[0] + confirmed, this.#outcome[1] + changed]);
+    if (this.link && this.root.dataset.link !== "lost") this.link = `The link is back. ${reviewed(right, wrong)}`;
+    if (!this.#unproved.length) this.#stretch?.remove();
+    else add(this.text, this.#stretch); // waiting text stays at the end
+    return box;
+  }
+
+  #become(kind, node, before = "offline") {
+    node.classList.remove(before);
+    node.classList.add(kind);
+    node.dataset.token = HOOKS[kind] ?? kind;
+    this.#details.get(node).kind = kind;
+  }
+
+  // Remove a token; its keyboard focus moves to the token that replaces it.
+  #giveWay(node, to) {
+    const focused = document.activeElement === node;
+    if (node === this.#current) {
+      this.#current = to;
+      if (to) to.tabIndex = 0;
+    }
+    node.remove();
+    if (focused) to?.focus();
+  }
+
+  // ---- the tip ----
+
+  #describe(about) {
+    if (about.others) {
+      const table = add(el("table"), row("th", "guess", "after", "drafter", "target"));
+      for (const [[piece, draft, target], before] of about.others.slice(0, LISTED))
+        add(table, row("td", quoted(piece), quoted(before), percent(draft), percent(target)));
+      const rest = about.others.length - LISTED;
+      const head = el("p", "", `Also rejected in cycle ${about.cycle}:`);
+      return rest > 0 ? [head, table, el("p", "", `and ${rest} less probable ones`)] : [head, table];
+    }
+    const name = about.piece ? quoted(about.piece) : "part of a character";
+    const pairs = [["position", String(about.position)]];
+    if (about.cycle) pairs.unshift(["cycle", String(about.cycle)]);
+    if (about.draft !== null) pairs.push(["drafter’s probability", percent(about.draft)]);
+    pairs.push(["target’s probability", percent(about.target)]);
+    const what = about.below ? "rejected, because the guess before it was wrong" : KINDS[about.kind];
+    return [add(el("p"), el("b", "", name), ` ${what}`), pairList(pairs)];
+  }
+
+  // Without a node, the tooltip disappears.
+  #point(node) {
+    this.tip.hidden = !node;
+    const cycle = node ? (this.#details.get(node).cycle ?? null) : null;
+    if (cycle !== this.#told) this.pointed((this.#told = cycle));
+    if (!node) return;
+    this.tip.replaceChildren(...this.#describe(this.#details.get(node)));
+    node.setAttribute("aria-describedby", this.tip.id);
+    putBeside(this.tip, this.root, node.getClientRects()[0]);
+  }
+
+  #at({ target }) {
+    const node = target.closest?.(".token, .more");
+    return node && this.#details.has(node) ? node : null;
+  }
+
+  #listen() {
+    const { text } = this;
+    for (const kind of ["mouseover", "focusin"])
+      text.addEventListener(kind, (event) => this.#pinned || this.#point(this.#at(event)));
+    for (const kind of ["mouseleave", "focusout", "scroll"])
+      text.addEventListener(kind, () => this.#pinned || this.#point());
+    document.addEventListener("click", (event) => this.#press(text.contains(event.target) ? this.#at(event) : null));
+    text.addEventListener("keydown", (event) => this.#keyed(event));
+  }
+
+  #press(node) {
+    const opens = node?.matches(".more") && node !== this.#pinned;
+    if (!node && !this.#pinned) return;
+    this.#pinned?.setAttribute("aria-expanded", "false");
+    this.#pinned = opens ? node : null;
+    this.#point(this.#pinned);
+    this.#pinned?.setAttribute("aria-expanded", "true");
+    if (node?.matches(".token")) this.chosen(this.#details.get(node).cycle ?? 1);
+  }
+
+  #keyed(event) {
+    if (event.key === "Escape") {
+      this.#pinned = null;
+      this.#point();
+    }
+    const from = this.#at(event);
+    if (event.key === "Enter" && from?.matches(".token")) this.chosen(this.#details.get(from).cycle ?? 1);
+    const steps = { ArrowRight: 1, ArrowLeft: -1, Home: -Infinity, End: Infinity };
+    if (!from || !(event.key in steps)) return;
+    event.preventDefault();
+    event.stopPropagation(); // else the player would step as well
+    const all = [...this.text.querySelectorAll(".token, .more")].filter((node) => node.offsetParent);
+    const place = all.indexOf(from) + steps[event.key];
+    const next = all[Math.max(0, Math.min(all.length - 1, place))];
+    if (this.#current) this.#current.tabIndex = -1;
+    this.#current = next;
+    next.tabIndex = 0;
+    next.focus();
+  }
+}
+
+/** The result of a verification of offline text. from: where they part, as words. */
+export function reviewed(right, wrong, from = "") {
+  const all = many(right + wrong, "offline token");
+  if (!wrong) return `All ${all} were right.`;
+  const some = right ? `The first ${right} of ${all} were right; the target rewrote the rest` : `None of ${all} was right: the target rewrote them`;
+  return `${some}${from}.`;
+}

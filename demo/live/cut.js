@@ -1,0 +1,39 @@
+// The connection: its state, the cut, and the download that lets the drafter write in this browser.
+import { add, button, el } from "../common/static/dom.js";
+
+const HERE = {
+  none: "Offline writing: not loaded.",
+  asking: "Offline writing: asking for its size …",
+  sized: "Offline writing: not loaded.",
+  ready: "Offline writing: ready in this browser.",
+};
+
+export class Cut {
+  /** act: what its buttons do: {turn, ask, fetch}. */
+  constructor(root, act) {
+    this.turn = button("cut-button", "", act.turn, { id: "cut" });
+    this.state = el("p", "cut-state", "", { role: "status" });
+    this.here = el("span");
+    this.more = button("link", "", () => (this.sized ? act.fetch() : act.ask()), { id: "enable-offline" });
+    add(root, this.turn, add(el("div"), this.state, add(el("p", "cut-here"), this.here, " ", this.more)));
+  }
+
+  /** up: the server is there; cut, armed, running: of the run; device: of this browser. */
+  show({ up, cut, armed, running, able, device }) {
+    const { state, bytes, share, words } = device;
+    this.turn.textContent = cut ? "Restore the connection" : armed ? "Do not cut" : "✂ Cut the connection";
+    this.turn.disabled = !able || (!up && !cut);
+    this.turn.dataset.state = !up ? "lost" : cut ? "cut" : armed ? "armed" : "up";
+    this.state.textContent = !able
+      ? "It cannot be cut: this method needs the target."
+      : !up ? "The server cannot be reached; trying again."
+      : cut ? "Cut. The drafter writes on alone; restore it and the target corrects the text."
+      : armed ? "It will be cut 12 tokens into the next run."
+      : running ? "Connected. Cut it while the text streams."
+      : "Connected. Cut it now for the next run, or while text streams.";
+    this.sized = state === "sized";
+    const size = `${(bytes / 1e6).toFixed(1)} MB`;
+    this.here.textContent = { ...HERE, loading: `Offline writing: loading, ${Math.round(100 * share)} %.`, failed: words }[state];
+    this.more.textContent = { none: "Enable it in this browser", sized: `Download ${size}, kept in this browser` }[state] ?? "";
+  }
+}

@@ -1,0 +1,115 @@
+// One cycle: its draft tree, where its time goes, and what the same tokens cost plain decoding.
+import { add, calm, el, many } from "../common/static/dom.js";
+import { SMALL, Tree } from "../common/tree/tree.js";
+
+const SAYS = {
+  drafted: ({ drafts }) => `${many(drafts, "guess", "guesses")} drafted …`,
+  checked: ({ drafts }) => `… the target checks all ${drafts} in one call …`,
+  kept: ({ drafts, kept, bonus, written }) =>
+    `${many(drafts, "guess", "guesses")}: ${kept} accepted` +
+    (bonus ? ", 1 token from the target." : `; the text ends here${written < kept ? `, after ${written} of them` : ""}.`),
+};
+const SLOW = [900, 1100]; // ms until the target is asked, and until its verdict
+
+// The cycle as Tree draws it, the bonus after the nodes.
+function drawable({ tree, bonus, accepted }) {
+  const nodes = tree.texts.length;
+  const sure = Array(nodes).fill(0);
+  sure[tree.path.at(-1) ?? 0] = tree.bonus[1];
+  const cycle = {
+    tokens: tree.texts.map((_, node) => node), parents: tree.parents, draft: tree.draft,
+    path: tree.path, emitted: accepted.length + (bonus ? 1 : 0), bonus: nodes, sure,
+  };
+  return [cycle, [...tree.texts, tree.bonus[0]]];
+}
+
+export class Cycle {
+  #timers = [];
+
+  constructor() {
+    this.root = el("section", "cycle-panel draft-tree", "", { ariaLabel: "One cycle" });
+    this.root.dataset.stage = "tree";
+    this.tree = new Tree("IBM Plex Sans", SMALL, { "aria-hidden": "true" });
+    this.caption = el("p", "caption");
+    this.bars = el("div", "bars");
+    const drawing = add(el("div", "drawing", "", { tabIndex: 0, ariaLabel: "Draft tree", role: "group" }), this.tree.svg);
+    add(this.root, this.caption, drawing, this.bars);
+  }
+
+  clear(words = "") {
+    this.#still();
+    this.line = null;
+    this.tree.clear();
+    this.bars.replaceChildren();
+    this.caption.textContent = words;
+  }
+
+  /** plain: ms of plain decoding for a token, where they are known. */
+  show(line, plain = null) {
+    if (line === this.line && plain === this.plain) return;
+    this.#still();
+    Object.assign(this, { line, plain });
+    if (line.tree) {
+      this.tree.draw(...drawable(line));
+      this.fit();
+    } else this.tree.clear();
+    this.#measure();
+    this.#phase("kept");
+  }
+
+  fit() {
+    this.tree.fit(this.root.closest(".class-mode") ? 2.2 : 1.35);
+  }
+
+  /** Once more, slowly: drafted, checked, kept. box: its words, unjudged meanwhile. */
+  slowly(box) {
+    this.#still();
+    if (!this.line?.tree || calm.matches) return;
+    this.box = box;
+    box?.classList.add("unjudged");
+    this.#phase("drafted");
+    this.#timers = [
+      setTimeout(() => this.#phase("checked"), SLOW[0]),
+      setTimeout(() => this.#still(), SLOW[0] + SLOW[1]),
+    ];
+  }
+
+  #still() {
+    for (const timer of this.#timers) clearTimeout(timer);
+    this.#timers = [];
+    this.box?.classList.remove("unjudged");
+    this.box = null;
+    if (this.line) this.#phase("kept");
+  }
+
+  #phase(name) {
+    this.root.dataset.phase = name;
+    const { tree, accepted, bonus, confirmed = 0, changed = 0, cycle } = this.line;
+    const drafts = tree ? tree.texts.length - 1 : 0;
+    const about = { drafts, kept: tree?.path.length ?? 0, written: accepted.length, bonus };
+    let words = drafts ? SAYS[name](about) : "No guess: the target writes one token.";
+    if (confirmed + changed) words = `Written offline: ${confirmed} confirmed by the target, ${changed} changed.`;
+    this.caption.textContent = `Cycle ${cycle + 1}. ${words}`;
+  }
+
+  // A bar each for drafting and verification, over one for plain decoding, all on one scale.
+  #measure() {
+    const { ms, accepted, bonus } = this.line;
+    this.bars.replaceChildren();
+    if (!ms) return;
+    const count = accepted.length + (bonus ? 1 : 0);
+    const whole = ms.reduce((sum, one) => sum + one);
+    const alone = this.plain === null ? 0 : this.plain * count;
+    const longest = Math.max(whole, alone);
+    const bar = (kind, value) => {
+      const made = el("span", `bar ${kind}`);
+      made.style.width = `${(100 * value) / longest}%`;
+      return made;
+    };
+    const row = (words, time, ...parts) =>
+      add(this.bars, add(el("p"), words, el("b", "", `${time.toFixed(0)} ms`)), add(el("div", "track"), ...parts));
+    const [draft, verify] = ms.map((one) => one.toFixed(0));
+    row(`This cycle: draft ${draft}, verify ${verify} ms, for ${many(count, "token")} `, whole, bar("draft", ms[0]), bar("verify", ms[1]), bar("rest", ms[2] ?? 0));
+    if (alone) row(`Plain decoding: ${many(count, "call")} `, alone, bar("verify", alone));
+  }
+}

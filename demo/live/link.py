@@ -1,0 +1,208 @@
+"""The stage's link to the server: a WebSocket that the page keeps open, and whose end it notices.
+
+The page says, in JSON:
+    {"do": "run", "lane": drafter or plain, "settings": {...}}   a plain run gives way to others
+    {"do": "measure", "settings": {...}}    the method, EAGLE-2 and plain decoding, in turns
+    {"do": "open", "text": a saved trace}
+    {"do": "stop"}, {"do": "cut"}, {"do": "mend"}
+and hears
+    the lines of a run, with its "lane" (common/tokens/view.py), then {"lane", "trace": text}
+    {"step": words, "share": done}, then {"measured": {...}}     (live/measure.py)
+    {"said": words, "kind": as of a status line}
+    {"alive": 1}                            every second, so that silence means loss
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections.abc import Callable
+from contextlib import suppress
+from secrets import token_hex
+from threading import Thread
+from typing import Any
+
+import gradio as gr
+from starlette.requests import HTTPConnection
+from starlette.routing import WebSocketRoute
+from starlette.websockets import WebSocket, WebSocketDisconnect
+
+from demo.common.elements import SORRY
+from demo.common.figures import method_of
+from demo.common.measure import Measured, measure
+from demo.common.tokens.view import Feed, feed_of, paced
+from demo.device.endpoint import own_page
+from demo.engine import Engine
+from demo.live.measure import figures, giving_way, requests_for
+from demo.live.settings import settings_from
+from demo.session import waiting
+from moa_core.decoding.cuttable import Cuttable
+from moa_core.decoding.trace import Trace
+from moa_core.drafters.base import Drafter
+from moa_core.errors import UserError
+from moa_core.model.target import Target
+from moa_core.text import TokenText, record_words, tokenizer_of
+
+log = logging.getLogger(__name__)
+
+ALIVE = 1.0  # seconds between signs of life
+ALONE = 15  # tokens per second while cut: slow enough to read, and to reconnect in time
+MOST = 64  # pages with a link
+MOST_WAITING = 20
+Stop = Callable[[], bool]
+
+
+class Stage:
+    """Runs what the pages ask for. welcome: whether a visitor may; checks the page's password."""
+
+    def __init__(self, engine: Engine, welcome: Callable[[HTTPConnection], bool]) -> None:
+        self._engine, self._welcome, self._here = engine, welcome, 0
+
+    def route(self) -> WebSocketRoute:
+        return WebSocketRoute("/live/link", self._link)
+
+    async def _link(self, socket: WebSocket) -> None:
+        if not own_page(socket) or not self._welcome(socket) or self._here >= MOST:
+            await socket.close()  # before it is accepted: 403
+            return
+        await socket.accept()
+        self._here += 1
+        loop, out = asyncio.get_running_loop(), asyncio.Queue[str]()
+
+        def say(line: dict[str, Any]) -> None:
+            text = json.dumps(line, ensure_ascii=False, separators=(",", ":"))
+            with suppress(RuntimeError):  # the server has stopped
+                loop.call_soon_threadsafe(out.put_nowait, text)
+
+        async def send() -> None:
+            while True:
+                try:
+                    text = await asyncio.wait_for(out.get(), ALIVE)
+                except TimeoutError:
+                    text = '{"alive":1}'
+                await socket.send_text(text)
+
+        visitor, sending = Visitor(self._engine, say), asyncio.create_task(send())
+        try:
+            while not sending.done():
+                visitor.hear(await socket.receive_text())
+        except (WebSocketDisconnect, KeyError):
+            pass
+        finally:
+            visitor.stop()
+            sending.cancel()
+            self._here -= 1
+
+
+class Visitor:
+    """One page's jobs: a new one ends the one before, in a thread each. say: sends a line."""
+
+    def __init__(self, engine: Engine, say: Callable[[dict[str, Any]], None]) -> None:
+        self._engine, self._say, self._who = engine, say, token_hex(8)
+        self._number, self._cut = 0, None  # of the newest job; the link of the run, if it has one
+        self._jobs = {"run": self._run, "measure": self._measure, "open": self._open}
+
+    def hear(self, text: str) -> Thread | None:
+        """Do what a message asks for, a job in the thread that it returns; ignore other texts."""
+        try:
+            asked = dict(json.loads(text))
+            do = str(asked.pop("do"))
+        except (ValueError, TypeError, KeyError):
+            return None
+        if do == "cut" and self._cut:
+            self._cut.cut()
+        elif do == "mend" and self._cut:
+            self._cut.restore()
+        elif do == "stop":
+            self.stop()
+        elif do in self._jobs:
+            self.stop()
+            job = Thread(target=self._guarded, args=(do, asked, self._number), daemon=True)
+            job.start()
+            return job
+        return None
+
+    def stop(self) -> None:
+        """End the newest job, even if it still waits for its turn."""
+        self._number += 1
+        if self._cut:
+            self._cut.restore()
+
+    def _guarded(self, do: str, asked: dict[str, Any], number: int) -> None:
+        """A job whose errors become sentences."""
+        try:
+            self._jobs[do](asked, lambda: number != self._number)
+        except UserError as error:
+            self._say({"said": str(error), "kind": "error"})
+        except gr.Error as error:  # from ZeroGPU: no GPU is free, or no time is left
+            self._say({"said": str(error.message), "kind": "error"})
+        except Exception:
+            log.exception("a run failed")
+            self._say({"said": SORRY, "kind": "error"})
+
+    def _run(self, asked: dict[str, Any], stop: Stop) -> None:
+        engine, plain = self._engine, asked.get("lane") == "plain"
+        request = settings_from(asked.get("settings")).request
+        if plain:
+            request = requests_for(engine, request)["vanilla"]
+            with giving_way(engine):
+                self._decode("plain", request, lambda: stop() or engine.worker.wanted)
+            return
+        if engine.worker.waits >= MOST_WAITING:
+            raise UserError("Too many visitors are waiting: try again in a minute.")
+        if words := waiting(engine):
+            self._say({"said": words, "kind": "wait"})
+        engine.worker.join(self._who)
+        try:
+            self._decode("drafter", request, stop)
+        finally:
+            engine.worker.leave(self._who)
+
+    def _decode(self, lane: str, request: Any, stop: Stop) -> None:
+        def link(target: Target, drafter: Drafter) -> Cuttable:
+            self._cut = Cuttable(target, drafter, look=1 / ALONE)
+            return self._cut
+
+        run = self._engine.prepare(request, stop, link if lane == "drafter" else None)
+        tokenizer = tokenizer_of(run.target)
+        feed = Feed(TokenText(tokenizer), lane)
+        self._say({**feed.head(token_hex(4), run.trace), "cuttable": self._cut is not None})
+        try:
+            for batch in paced(run.events):
+                for line in feed.lines(batch):
+                    self._say(line)
+        except Exception:
+            self._say(feed.broken())
+            raise
+        finally:
+            self._cut = None
+        record_words(run.trace, tokenizer)
+        self._say({"lane": lane, "trace": run.trace.to_json()})
+
+    def _open(self, asked: dict[str, Any], stop: Stop) -> None:
+        del stop
+        trace = Trace.from_json(str(asked.get("text")))
+        for line in feed_of(trace, "drafter"):
+            self._say(line)
+        self._say({"lane": "drafter", "trace": trace.to_json()})
+        about = f"Opened: {method_of(trace)} for {trace.about.get('target', 'a target')}."
+        self._say({"said": f"{about} It was recorded elsewhere or earlier.", "kind": "done"})
+
+    def _measure(self, asked: dict[str, Any], stop: Stop) -> None:
+        engine, request = self._engine, settings_from(asked.get("settings")).request
+        requests, measured = requests_for(engine, request), Measured()
+        with giving_way(engine):
+            steps = measure(engine, requests, 3, measured, lambda: stop() or engine.worker.wanted)
+            for step in steps:
+                words = f"run {step.run} of {step.runs}" if step.run else "warming up"
+                self._say({"step": words, "share": round(step.share, 3)})
+        if measured.finished < measured.wanted:
+            words = "Stopped." if stop() else "Ended for another visitor’s run: ask again."
+            self._say({"step": words, "share": None})
+            return
+        found = figures(request.method, measured.traces)
+        for trace in (rivals := measured.traces.get("eagle2", []))[:1]:
+            record_words(trace, tokenizer_of(engine.target(request.target)))
+        rival = rivals[0].to_json() if rivals and request.method != "eagle2" else None
+        self._say({"measured": found, "rival": rival})

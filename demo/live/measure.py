@@ -1,0 +1,76 @@
+"""The stage's measurement: a method, EAGLE-2 and plain decoding in turns, and what may be said."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+
+from demo.common.charts import Lane
+from demo.common.figures import Spread, about_of
+from demo.common.methods import RIVAL, VANILLA, colour, label
+from demo.engine import Engine, Request
+from moa_core.decoding.trace import Trace
+
+STEADY = 1.25  # most that a method's fastest run may be faster than its slowest
+
+
+def requests_for(engine: Engine, request: Request) -> dict[str, Request]:
+    """The method, EAGLE-2 (for EAGLE-2 itself: the default) and plain decoding."""
+    rival = RIVAL if request.method != RIVAL else engine.default(request.target)
+    names = dict.fromkeys((request.method, rival, VANILLA))
+    there = engine.methods(request.target)
+    return {
+        name: replace(request, method=name)
+        for name in names
+        if name in there or name == request.method
+    }
+
+
+@contextmanager
+def giving_way(engine: Engine) -> Iterator[None]:
+    """Run with low priority, so that others are not asked to wait."""
+    engine.worker.gives_way = True
+    try:
+        yield
+    finally:
+        engine.worker.gives_way = False
+
+
+def figures(method: str, traces: Mapping[str, Sequence[Trace]]) -> dict[str, Any]:
+    """What the stage draws of a measurement: a lane per method, the method's own first, and the
+    ratios of speeds that may be told."""
+    ours = speed(traces[method])
+    order = sorted(traces, key=lambda name: (name == VANILLA, name != method))
+    return {
+        "about": about_of(traces[method][0]),
+        "runs": len(traces[method]),
+        "lanes": [_lane(name, traces[name]) for name in order],
+        "over": {
+            name: ratio(ours, speed(found)) for name, found in traces.items() if name != method
+        },
+    }
+
+
+def _lane(name: str, traces: Sequence[Trace]) -> dict[str, Any]:
+    drawn = Lane.of(name, traces)
+    points = [list(pair) for pair in zip(drawn.tokens, drawn.seconds, strict=True)]
+    called = {"method": name, "label": label(name), "colour": colour(name)}
+    return {**called, "tau": drawn.tau, "points": points}
+
+
+def speed(traces: Sequence[Trace]) -> Spread | None:
+    """Tokens per second, prefill included, over the runs of a method."""
+    rates = [rate for trace in traces if (rate := trace.tokens_per_second)]
+    return Spread.of(rates) if rates else None
+
+
+def ratio(ours: Spread | None, base: Spread | None) -> float | None:
+    """The ratio of two speeds; None where runs of one method differ by more than STEADY, or the
+    two ranges overlap: then nothing is claimed."""
+    if not ours or not base or max(one.high / one.low for one in (ours, base)) > STEADY:
+        return None
+    if ours.overlaps(base) and (ours.known or base.known):
+        return None
+    return round(ours.middle / base.middle, 3)

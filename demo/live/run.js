@@ -1,0 +1,342 @@
+// The visitor's runs: Run and Stop, the cut, the measurement, and what outlives a reload.
+import { button, el } from "../common/static/dom.js";
+import { onTab, openTab } from "../common/static/page.js";
+import { Cut } from "./cut.js";
+import { Device } from "./device.js";
+import { Link } from "./link.js";
+import { Stage } from "./stage.js";
+
+const KEPT = "moa-run"; // in sessionStorage
+const WHOLE = ["eos", "length", "context"];
+const ARMED = 12; // tokens of a run that is cut by arrangement
+const NAMES = ["target", "prompt", "method", "tli", "auto_tree", "depth", "breadth", "budget", "tokens", "temperature", "top_p", "seed"];
+
+let stage = null;
+let link = null;
+let cut = null;
+let now = null; // the run: {settings, lines, traces, rival, measured}, and its stage: drafter, plain, "" when over
+let told = {}; // of the connection: up, cut, armed
+let props = {};
+const device = new Device(connection, heardHere);
+
+/** The view. */
+export function mount(given) {
+  ({ props } = given);
+  stage = new Stage(given.element.firstElementChild, { chosen: (cycle) => look(cycle) });
+  told = { up: true, cut: false, armed: false };
+  link = new Link(hear, turned);
+  const kept = restored();
+  const asked = new URLSearchParams(window.location.search);
+  if (kept) {
+    now = { ...kept, doing: "" };
+    stage.load({ ...kept.lines, measured: kept.measured }, { badge: "from before", at: Infinity, state: "done" });
+  } else if (props.recorded) stage.load(props.recorded, { badge: "recorded" });
+  if (asked.has("prompt") || asked.has("method")) stage.outdate("Press Run to use the settings of your link.");
+  actions();
+  buttons();
+  onTab((tab) => tab === "live" && stage.cycle.fit());
+}
+
+/** The box for the connection. */
+export function mountCut({ element }) {
+  cut = new Cut(element.firstElementChild, {
+    turn,
+    ask: () => device.open(methodOf(values())),
+    fetch: () => device.fetch(),
+  });
+  connection();
+}
+
+// ---- settings: gradio knows them, and tells them with each event ----
+
+let newest = []; // as last heard
+
+const named = (list) => Object.fromEntries(NAMES.map((name, at) => [name, list[at]]));
+const values = () => named(newest);
+const methodOf = ({ method, tli }) => (method === "moa" ? `moa-n${tli}` : method);
+
+/** A setting has changed. */
+export function changed(...list) {
+  newest = list;
+  const was = now?.settings;
+  const other = was && JSON.stringify(was) !== JSON.stringify(values());
+  if (stage && now && !now.doing) stage.outdate(other ? "Of the settings before: press Run." : "");
+  if (device.state !== "none" && device.name !== methodOf(values()) && !now?.doing) device.state = "none";
+  connection();
+}
+
+// ---- a run ----
+
+export function run(...list) {
+  newest = list;
+  status("");
+  const settings = values();
+  const here = device.state === "ready" && device.name === methodOf(settings) && !settings.auto_tree;
+  if (!link.up) {
+    status("The server cannot be reached, so nothing was run. Your prompt is kept.", "error");
+    stage.outdate("Not run. This is the run before.");
+    return;
+  }
+  now = { settings, lines: { drafter: [], plain: [] }, traces: {}, measured: null, doing: "drafter", here };
+  told.cut = false;
+  stage.start();
+  actions();
+  buttons();
+  if (here) return runHere(settings);
+  link.say({ do: "run", lane: "drafter", settings });
+}
+
+export function stop() {
+  link.say({ do: "stop" });
+  if (now?.here) device.stop();
+  if (now?.doing === "plain" || (now?.doing && !now.lines.drafter.length)) finish("stopped");
+}
+
+function hear(message) {
+  if ("said" in message) return refused(message);
+  if ("step" in message) return measuring(message);
+  if ("measured" in message) return measured(message);
+  const { lane } = message;
+  if (message.run && !now?.doing) opened();
+  if (now?.doing !== lane) return;
+  if ("trace" in message) return traced(lane, message.trace);
+  now.lines[lane].push(message);
+  if ("run" in message) status("");
+  if ("run" in message) stage.begin(lane, message, { badge: lane === "plain" ? "run after it, to compare" : "" });
+  else stage.hear(lane, message);
+  if (told.armed && lane === "drafter" && tokens() >= ARMED) turn();
+}
+
+const tokens = () => now.lines.drafter.reduce((sum, { accepted = [], bonus, first }) => sum + accepted.length + (bonus || first ? 1 : 0), 0);
+const ended = (lane) => now.lines[lane].find((line) => "end" in line)?.end;
+
+// Lines of a saved trace that was opened.
+function opened() {
+  now = { settings: null, lines: { drafter: [], plain: [] }, traces: {}, measured: null, doing: "drafter" };
+  stage.start();
+  stage.plain.empty("Only one run is in this file.");
+}
+
+// A run is complete, with its trace. Plain decoding follows: one run proves the text and counts the calls.
+function traced(lane, trace) {
+  now.traces[lane] = trace;
+  told.cut = told.armed = false;
+  const whole = WHOLE.includes(ended(lane));
+  const { settings } = now;
+  if (lane === "drafter" && whole && settings && settings.method !== "vanilla" && !props.borrows) {
+    now.doing = "plain";
+    buttons();
+    if (link.say({ do: "run", lane: "plain", settings })) return;
+    stage.plain.empty("Plain decoding needs the server, which cannot be reached.");
+  } else if (lane === "plain" && !whole) stage.plain.empty("Another visitor’s run came first: press Run to compare.");
+  else if (lane === "drafter" && settings) stage.plain.empty(whole ? "" : "Not run: the drafter’s run was stopped.");
+  finish(whole || lane === "plain" ? "done" : "stopped");
+}
+
+function finish(how) {
+  now.doing = "";
+  told.cut = told.armed = false;
+  stage.finish(how);
+  keep();
+  actions();
+  buttons();
+}
+
+function refused({ said, kind }) {
+  status(said, kind);
+  if (kind !== "error") return;
+  stage.outdate("");
+  if (now?.doing !== "drafter" || now.lines.drafter.length) {
+    if (now?.doing) finish("stopped");
+    return;
+  }
+  const kept = restored();
+  now = kept ? { ...kept, doing: "" } : null;
+  if (kept) stage.load({ ...kept.lines, measured: kept.measured }, { badge: "from before", at: Infinity, state: "done" });
+  else if (props.recorded) stage.load(props.recorded, { badge: "recorded", at: Infinity });
+  else stage.empty();
+  stage.outdate("Not run. This is the run before.");
+  actions();
+  buttons();
+}
+
+// ---- a run that this browser drafts ----
+
+async function runHere(settings) {
+  try {
+    const body = JSON.stringify({ text: settings.prompt });
+    const answer = await fetch(new URL("device/ids", document.baseURI), { method: "POST", body });
+    const { ids, error } = await answer.json();
+    if (!ids) return refused({ said: error, kind: "error" });
+    const { depth, breadth, budget, temperature, top_p, seed } = settings;
+    const label = document.querySelector("#method input")?.value ?? "MoA";
+    const head = { lane: "drafter", run: String(Date.now()), method: methodOf(settings), label, prompt: settings.prompt };
+    head.colour = `var(--${settings.method === "moa" ? "moa" : settings.method}-mark)`;
+    head.by = `${label}, tree ${depth}-${breadth}-${budget}, drafted in this browser`;
+    now.lines.drafter.push(head);
+    stage.begin("drafter", head, { badge: "drafted in this browser", arrival: true });
+    device.run({ prompt: ids, count: settings.tokens, tree: { depth, breadth, budget }, sampling: { temperature, top_p, seed, top_k: 0 } });
+  } catch {
+    refused({ said: "The server cannot be reached.", kind: "error" });
+  }
+}
+
+function heardHere(data) {
+  if (now?.doing !== "drafter" || !now.here) return;
+  if (data.line) {
+    const line = { ...data.line };
+    now.lines.drafter.push(line);
+    stage.hear("drafter", line);
+  }
+  if (told.armed && tokens() >= ARMED) turn();
+  if (data.type === "failed") refused({ said: data.words, kind: "error" });
+  else if (data.trace) {
+    const { method, prompt } = now.lines.drafter[0];
+    const about = { method, prompt, target: now.settings.target || props.target };
+    traced("drafter", JSON.stringify({ version: 1, about, events: data.trace }));
+  }
+}
+
+// ---- the connection ----
+
+function turn() {
+  if (now?.doing !== "drafter") told.armed = !told.armed;
+  else {
+    told.armed = false;
+    told.cut = !told.cut;
+    if (now.here) device[told.cut ? "cut" : "mend"]();
+    else link.say({ do: told.cut ? "cut" : "mend" });
+  }
+  connection();
+}
+
+function turned(up) {
+  told.up = up;
+  if (!up && now?.doing && !now.here) {
+    const lost = { lane: now.doing, end: "lost", summary: "the connection to the server was lost" };
+    now.lines[now.doing].push(lost);
+    if (stage.lanes[now.doing].head) stage.hear(now.doing, lost);
+    finish("stopped");
+  }
+  if (!up) measuring({ step: "", share: null });
+  if (!up) status("The server cannot be reached. Your prompt and the text are kept.", "error");
+  else if (document.querySelector("#status .status-line")?.textContent.includes("cannot be reached")) status("The server is back.", "done");
+  connection();
+}
+
+function connection() {
+  const method = methodOf(values());
+  const running = now?.doing === "drafter";
+  const able = running && now.lines.drafter.length ? now.here || now.lines.drafter[0].cuttable : !props.borrows && !["vanilla", "ngram"].includes(method);
+  cut?.show({ ...told, running, able, device });
+}
+
+// ---- the measurement ----
+
+function actions(...nodes) {
+  const asks = stage.complete || (now && WHOLE.includes(now.lines.drafter.at(-1)?.end));
+  if (!nodes.length && now?.settings && !now.doing && !now.measured && asks && now.settings.method !== "vanilla" && !props.borrows) {
+    const [drafter, plain] = stage.seconds;
+    const seconds = Math.max(1, Math.round(3.6 * (2 * drafter + plain)));
+    nodes = [button("quiet-button", `Measure speed, about ${seconds} s`, measure, { id: "measure" })];
+  }
+  stage.actions.replaceChildren(...nodes);
+}
+
+function measure() {
+  if (!link.say({ do: "measure", settings: now.settings })) return;
+  measuring({ step: "warming up", share: 0 });
+}
+
+function measuring({ step, share }) {
+  if (share === null) {
+    actions();
+    if (step) status(step, "done");
+    return;
+  }
+  const bar = el("progress", "", "", { max: 1, value: share, ariaLabel: "Measuring speed" });
+  const cancel = button("quiet-button", "Cancel", () => link.say({ do: "stop" }), { id: "measure-cancel" });
+  const old = stage.actions.querySelector("progress");
+  if (!old) return actions(el("span", "", `Measuring speed: ${step}`), bar, cancel);
+  old.value = share;
+  old.previousSibling.textContent = `Measuring speed: ${step}`;
+}
+
+function measured({ measured: found, rival }) {
+  if (!now) return;
+  Object.assign(now, { measured: found, rival });
+  stage.set(found);
+  keep();
+  actions();
+}
+
+// ---- what outlives a reload, and what other tabs ask for ----
+
+function keep() {
+  const { settings, lines, traces, rival, measured: found } = now;
+  try {
+    sessionStorage.setItem(KEPT, JSON.stringify({ settings, lines, traces, rival, measured: found }));
+  } catch {
+    sessionStorage.removeItem(KEPT); // too long to keep
+  }
+}
+
+function restored() {
+  try {
+    return JSON.parse(sessionStorage.getItem(KEPT));
+  } catch {
+    return null;
+  }
+}
+
+/** For the server: its own state, then the newest run’s trace and its rival’s; "" for the recorded ones. */
+export const traces = () => [null, now?.traces?.drafter ?? "", now?.rival ?? ""];
+
+let wanted = null;
+/** The cycle of the word that was pressed, once. */
+export function wantedCycle() {
+  const cycle = wanted;
+  wanted = null;
+  return cycle;
+}
+
+function look(cycle) {
+  wanted = cycle - 1;
+  openTab({ tab: "inside" });
+}
+
+/** Save and open traces: files of this browser. */
+export function mountFiles({ element }) {
+  const [save, open] = ["#save", "#open"].map((id) => element.querySelector(id));
+  save.onclick = () => {
+    if (!now?.traces?.drafter) return status("Press Run first: there is no trace to save.", "error");
+    const href = URL.createObjectURL(new Blob([now.traces.drafter], { type: "application/json" }));
+    const method = now.lines.drafter[0]?.method.replace(/[^\w-]/g, "") || "run";
+    el("a", "", "", { href, download: `trace-${method}.json` }).click();
+    setTimeout(() => URL.revokeObjectURL(href), 1000);
+  };
+  open.onchange = async () => {
+    const [file] = open.files;
+    open.value = "";
+    if (!file) return;
+    if (file.size > 15_000_000) return status("This file is too large to open: the limit is 15 MB.", "error");
+    if (now?.doing) stop();
+    now = null;
+    link.say({ do: "open", text: await file.text() });
+  };
+}
+
+// ---- small things ----
+
+function status(words, kind = "") {
+  const line = document.querySelector("#status .status-line");
+  if (line) Object.assign(line, { textContent: words }).dataset.kind = kind;
+}
+
+function buttons() {
+  const [go, end] = ["#run", "#stop"].map((id) => document.querySelector(id));
+  if (!go || !end) return void setTimeout(buttons, 50); // gradio has not drawn them yet
+  go.disabled = now?.doing === "drafter";
+  end.disabled = !now?.doing;
+  connection();
+}
