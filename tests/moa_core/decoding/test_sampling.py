@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import replace
+from functools import cache
 from importlib import import_module
 from itertools import product
 from typing import Any
@@ -163,6 +164,12 @@ def draw(
     ]
 
 
+@cache
+def rightly_drawn(tree: str, name: str) -> list[Trace]:
+    target, drafter = models()
+    return draw(Vanilla() if tree == "none" else drafter, target, SAMPLINGS[name], TREES[tree])
+
+
 def likely(drawn: list[Trace], target: TableTarget, sampling: Sampling) -> float:
     texts = Counter(tuple(trace.output_ids) for trace in drawn)
     return p_value(texts, exact_texts(target, sampling))
@@ -177,9 +184,7 @@ def likely(drawn: list[Trace], target: TableTarget, sampling: Sampling) -> float
     ],
 )  # fmt: skip
 def test_texts_follow_the_targets_distribution(tree, name):
-    target, drafter = models()
-    drafts = tree != "none"
-    drawn = draw(drafter if drafts else Vanilla(), target, SAMPLINGS[name], TREES[tree])
+    (target, _), drafts, drawn = models(), tree != "none", rightly_drawn(tree, name)
     assert likely(drawn, target, SAMPLINGS[name]) > PLAUSIBLE
     paths = [event.path for trace in drawn for event in trace.of(Verified)]
     assert sum(map(len, paths)) > TEXTS // 4 or not drafts
@@ -231,9 +236,8 @@ def test_a_broken_rule_does_not_pass(part, fault, tree, monkeypatch):
 
 
 def test_forgetting_top_p_does_not_pass():
-    target, drafter = models()
-    drawn = draw(drafter, target, SAMPLINGS["temperature 1"], TREES["tree"])
-    assert likely(drawn, target, SAMPLINGS["top-p"]) < IMPOSSIBLE
+    drawn = rightly_drawn("chain", "temperature 1")
+    assert likely(drawn, models()[0], SAMPLINGS["top-p"]) < IMPOSSIBLE
 
 
 @pytest.mark.parametrize("name", SAMPLINGS)

@@ -62,7 +62,7 @@ def bundled(saved_bundle: Path) -> Iterator[Target]:
 
 @pytest.mark.parametrize("method", ["moa-n1", "eagle2"])
 def test_eight_bits_cost_drafters_little_acceptance(bundled, method):
-    prompts = [prompt_ids(bundled.tokenizer, f"What is {number} + 4?") for number in range(20)]
+    prompts = [prompt_ids(bundled.tokenizer, f"What is {number} + 4?") for number in range(12)]
     taus = []
     for precision in ("int8", "float32"):
         bundled.drafts = precision
