@@ -14,7 +14,7 @@ export function mount({ element, props, watch, trigger }) {
   let trace = null;
   let place = 0;
   let nodes = [];
-  let pressed = null; // the cycle of a word of the stage
+  let pressed = wantedCycle(); // the cycle of a word of the stage, whose press may have opened this tab first
 
   // ---- the frame: controls, text, tree, figures ----
 

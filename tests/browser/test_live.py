@@ -154,6 +154,7 @@ def test_cycles_are_stepped_through_by_buttons_and_keys_and_one_shown_slowly(pag
     assert page.locator(f"{TEXT} .unjudged").count() == 1
     page.wait_for_selector(f"{TREE}[data-phase=checked]")
     page.wait_for_selector(f"{TREE}[data-phase=kept]")
+    page.evaluate("document.activeElement.blur()")
     page.keyboard.press("Space")
     page.wait_for_selector(f"{LANE}[data-state=done]")
     assert page.evaluate(KEPT) == whole

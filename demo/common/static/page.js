@@ -62,6 +62,7 @@ export function opened(tab) {
   for (const act of [...listeners]) act(tab);
   // A chart that was drawn in a hidden tab does not know its width.
   requestAnimationFrame(() => window.dispatchEvent(new Event("resize")));
+  if (!tabs.length) return; // the header is not there yet
   if (awaited) {
     if (tab === awaited) awaited = null;
     return;
