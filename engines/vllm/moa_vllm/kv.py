@@ -8,6 +8,7 @@ block of our own and looked up there.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -17,7 +18,6 @@ from moa_core.errors import UserError
 
 BASE = 128  # digits below it are exact in every float format of a cache
 DIGITS = 4
-_orders: dict[Any, Tensor] = {}
 
 
 class Pages:
@@ -48,7 +48,7 @@ class Pages:
     def places(self, slots: Tensor) -> Tensor:
         """Where the numbers of tokens lie, heads outermost: slots [..] -> [.., G * 2 * d]."""
         blocks = slots // self.block * self.layer.kv_cache.stride(0)
-        return blocks[..., None] + self._order()[slots % self.block]
+        return blocks[..., None] + self._order[slots % self.block]
 
     def _numbers(self) -> Tensor:
         """The whole cache as one row, without a copy."""
@@ -56,13 +56,10 @@ class Pages:
         count = (len(cache) - 1) * cache.stride(0) + _span(cache)
         return cache.as_strided((count,), (1,))
 
+    @cached_property
     def _order(self) -> Tensor:
-        """Places in a block, [block, G * 2 * d]; layers of one form share it."""
-        cache, isa = self.layer.kv_cache, getattr(self.layer, "isa", None)
-        form = cache.shape[1:], cache.stride(), cache.dtype, cache.device, isa
-        if form not in _orders:
-            _orders[form] = _learned(self.layer)
-        return _orders[form]
+        """Places in a block, [block, G * 2 * d]."""
+        return _learned(self.layer)
 
 
 def token_vectors(layers: Sequence[Pages], slots: Tensor) -> Tensor:
