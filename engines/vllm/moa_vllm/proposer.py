@@ -200,14 +200,11 @@ def hosted(config: VllmConfig, model: Any) -> Target:
                 shape.tokenizer, revision=shape.tokenizer_revision, trust_remote_code=False
             )
         )
+        embeddings, head = model.model.embed_tokens.weight, model.lm_head.weight
     target = Target(empty, tokenizer, shape.model)
     words = target.config.vocab_size
-    embeddings, head = (
-        getattr(part, "weight", None) for part in (model.model.embed_tokens, model.lm_head)
-    )
-    for weight in (embeddings, head):
-        if weight is None or weight.dtype != shape.dtype:
-            raise UserError("MoA in vLLM does not work with a head in fewer bits.")
+    if not embeddings.dtype == head.dtype == shape.dtype:
+        raise UserError("MoA in vLLM does not work with a head in fewer bits.")
     with torch.device("meta"):
         target.head = nn.Linear(target.config.hidden_size, words, bias=False)
         target.embed = nn.Embedding(words, target.config.hidden_size)
