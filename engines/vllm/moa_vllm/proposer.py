@@ -193,13 +193,11 @@ def hosted(config: VllmConfig, model: Any) -> Target:
     shape = config.model_config
     with saying(f"{shape.model} cannot be a target"), torch.device("meta"):
         empty = AutoModelForCausalLM.from_config(shape.hf_text_config, dtype=shape.dtype)
-        tokenizer = (
-            None
-            if shape.skip_tokenizer_init
-            else AutoTokenizer.from_pretrained(
+        tokenizer = None
+        if not shape.skip_tokenizer_init:
+            tokenizer = AutoTokenizer.from_pretrained(
                 shape.tokenizer, revision=shape.tokenizer_revision, trust_remote_code=False
             )
-        )
         embeddings, head = model.model.embed_tokens.weight, model.lm_head.weight
     target = Target(empty, tokenizer, shape.model)
     words = target.config.vocab_size

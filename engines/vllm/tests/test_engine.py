@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -69,6 +72,23 @@ def test_drafts_are_those_of_moa_core(
         assert len(found) - 1 <= len(cycles) <= len(found)
         for theirs, ours in zip(found, cycles, strict=False):
             assert theirs[: len(ours)] == ours
+
+
+def test_tau_is_that_of_generate(engine: LLM, prompts: list[list[int]], recorded: Recorded) -> None:
+    lengths: list[int] = []
+    some, tokens = prompts[::10], 32
+    for prompt in some:
+        command = [
+            sys.executable, "-m", "moa_core", "generate", "--prompt-ids", ",".join(map(str, prompt)),
+            "--tree", f"{COUNT}-1-{COUNT}", "--max-new-tokens", str(tokens), "--ignore-eos",
+            "--drafter", "moa-n0", "--dtype", "float32", "--threads", "1", "--json",
+        ]  # fmt: skip
+        done = subprocess.run(command, check=True, capture_output=True, text=True)
+        lengths += json.loads(done.stdout)["accepted_lengths"]
+    texts(engine, some, max_tokens=tokens)
+    calls = len(recorded) - len(some)  # after each prompt nothing was verified yet
+    tau = 1 + sum(step.accepted for step in recorded) / calls
+    assert tau == pytest.approx(sum(lengths) / len(lengths), rel=0.02)
 
 
 def test_the_greedy_text_is_vllms_own(
