@@ -78,8 +78,9 @@ def test_tau_is_that_of_generate(engine: LLM, prompts: list[list[int]], recorded
     lengths: list[int] = []
     some, tokens = prompts[::10], 32
     for prompt in some:
+        ids = ",".join(map(str, prompt))
         command = [
-            sys.executable, "-m", "moa_core", "generate", "--prompt-ids", ",".join(map(str, prompt)),
+            sys.executable, "-m", "moa_core", "generate", "--prompt-ids", ids,
             "--tree", f"{COUNT}-1-{COUNT}", "--max-new-tokens", str(tokens), "--ignore-eos",
             "--drafter", "moa-n0", "--dtype", "float32", "--threads", "1", "--json",
         ]  # fmt: skip
