@@ -175,7 +175,7 @@ def test_sampled_text_follows_the_targets_distribution(
     engine: LLM, model: Any, recorded: Recorded
 ) -> None:
     count, length = 320, 3
-    prompt = engine.get_tokenizer().encode("One, two, three, four, five, six,")
+    prompt = engine.get_tokenizer().encode("The capital of France is the city of")
     found = Counter(
         tuple(ids) for ids in texts(engine, [prompt] * count, temperature=1.0, max_tokens=length)
     )
