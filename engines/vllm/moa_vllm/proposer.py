@@ -128,14 +128,11 @@ class MoAProposer:
 
         count = min(self._count, scheduled.num_spec_tokens_to_schedule)
         room = [self._longest - 1 - int(one) for one in counts[: len(new)]]
-        # The sampler of vLLM for processors does not keep the target's distribution if it verifies
-        # drafts, n-gram's either: there, only greedy text is drafted for.
-        sampled = batch.random_reqs if table.device.type == "cpu" else ()
-        rows = [
-            row
-            for row, name in enumerate(batch.req_ids)
-            if new[row] and room[row] > 0 and count and name not in sampled
-        ]
+        # The sampler of vLLM for processors gives other texts where it verifies drafts, n-gram's
+        # too, if any text of the batch is sampled: there, only greedy batches are drafted for.
+        if batch.random_reqs and table.device.type == "cpu":
+            count = 0
+        rows = [row for row, ids in enumerate(new) if ids and room[row] > 0 and count]
         drafts: list[list[int]] = [[] for _ in new]
         for some in _groups(rows, ends):
             lengths = torch.tensor([ends[row] for row in some], device=table.device)
