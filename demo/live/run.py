@@ -59,7 +59,8 @@ def run(visit: Visit, engine: Engine, asked: Settings, stop: Stop) -> Iterator[A
     """
     request, alone = asked.request, not asked.connection
     after = int(asked.cut_at) or HEARD
-    there = alone and device.able(engine, request)
+    drafts = device.able(engine, request)
+    there = alone and drafts and asked.here == request.method
     if there and request.tree.auto:
         request = replace(request, tree=FIXED_TREE)
 
@@ -71,7 +72,9 @@ def run(visit: Visit, engine: Engine, asked: Settings, stop: Stop) -> Iterator[A
     target, trace = prepared.target, prepared.trace
     start = int(asked.cut_at) if alone else 0
     by = drafted_by(trace) + (", drafted in this browser" if there else "")
-    more = {"device": device.asked(request, prepared.prompt_ids, after)} if there else {}
+    more: dict[str, Any] = {"method": request.method} if drafts else {}
+    if there:
+        more["device"] = device.asked(request, prepared.prompt_ids, after)
     feed = Feed(token_hex(4), TokenText(target.tokenizer), by, start, **more)
     visit.shown = Shown(feed, trace, request, alone, visit.number, there)
     if there:

@@ -20,10 +20,11 @@ from moa_core.loading.names import method_name
 @dataclass(frozen=True)
 class Settings:
     """The values of the controls, in the order in which events send them. A link carries all except
-    the last two.
+    the last three.
 
     connection  whether the target stays connected for the whole run
     cut_at      tokens after which it is lost, if it is; 0: the default
+    here        the drafter that is ready in the visitor's browser; "": none
     """
 
     target: str
@@ -40,6 +41,7 @@ class Settings:
     seed: Any
     connection: bool = True
     cut_at: float = 0
+    here: str = ""
 
     @property
     def request(self) -> Request:
@@ -55,7 +57,7 @@ class Settings:
 
 
 NAMES = [one.name for one in fields(Settings)]
-LINKED = NAMES[:-2]
+LINKED = NAMES[:-3]
 
 
 def choose(engine: Engine, target: str, kind: str, tli: int) -> tuple[Any, ...]:

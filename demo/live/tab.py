@@ -103,8 +103,8 @@ def _drafter(engine: Engine) -> tuple[dict[str, Any], gr.HTML]:
 
 def _connection(engine: Engine) -> dict[str, Any]:
     note = (
-        "Off: the drafter continues alone, on the server (a small one in your browser). On again: "
-        "the target corrects its text. Off before Run: the link is lost after 12 tokens."
+        "Off: the drafter continues alone, in your browser once it is loaded, else on the server. "
+        "On again: the target corrects its text. Off before Run: the link is lost after 12 tokens."
     )
     if engine.borrows:
         note = "It cannot be cut here: GPUs are lent for one run at a time."
@@ -114,6 +114,7 @@ def _connection(engine: Engine) -> dict[str, Any]:
             interactive=not engine.borrows,
         ),
         "cut_at": gr.Number(0, visible="hidden", elem_id="cut-at"),
+        "here": gr.Textbox("", visible="hidden"),
     }  # fmt: skip
 
 
@@ -159,6 +160,7 @@ def _wire_runs(
         None, None, None, js=AGAIN, **PRIVATE
     )
     view.taken(None, None, settings["cut_at"], js="() => 0", **PRIVATE)
+    view.here(None, None, settings["here"], js="() => window.drafterHere", **PRIVATE)
     ran.then(runs.saved, shared.visit, save, queue=False, **PRIVATE)
     ran.then(
         partial(follow, engine=engine), shared.visit, [view, *charts], concurrency_id="follow",

@@ -216,14 +216,14 @@ def test_parts_are_fetched_once_and_old_ones_go(served, blank):
     parts = [part for file in facts["files"].values() for part in file]
     size = kinds(first, "facts")[0]["bytes"]
     assert kinds(first, "progress")[-1]["bytes"] == size == sum(sent for _, _, sent in parts)
-    assert kinds(second, "facts")[0]["bytes"] == 0 and not kinds(second, "progress")
+    assert kinds(second, "facts")[0]["left"] == 0 and not kinds(second, "progress")
     kept = "caches.open('moa-drafters').then((s) => s.keys()).then((k) => k.map(({ url }) => url))"
     names = {url.rpartition("/")[2] for url in page.evaluate(kept)}
     assert names == {"moa-n0", *(name for name, _, _ in parts)}
     third = run(page, "moa-n1", count=3)  # of its own: graph and layers
     other = pack(TARGET, drafter_for("moa-n1")).facts["files"]
     own = sum(sent for file in ("draft", "layers") for _, _, sent in other[file])
-    assert kinds(third, "facts")[0]["bytes"] == own
+    assert kinds(third, "facts")[0]["left"] == own
 
 
 def test_a_download_goes_on_where_it_stopped(served, blank):
@@ -242,7 +242,7 @@ def test_a_download_goes_on_where_it_stopped(served, blank):
         for file in pack(TARGET, drafter_for("moa-n0")).facts["files"].values()
         for *_, sent in file
     )
-    assert 0 < kinds(run(page, "moa-n0", count=3), "facts")[0]["bytes"] < whole
+    assert 0 < kinds(run(page, "moa-n0", count=3), "facts")[0]["left"] < whole
 
 
 def test_text_of_tokens(served, blank):

@@ -47,6 +47,7 @@ def packed_session(graph, files):
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 1
     options.log_severity_level = 3
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_BASIC
     names = ["head", "layers"]
     sizes = [len(files[name]) for name in names]
     options.add_external_initializers_from_files_in_memory(

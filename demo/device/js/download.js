@@ -4,7 +4,7 @@
 const STORE = "moa-drafters";
 const store = () => globalThis.caches?.open(STORE); // none on a page without https
 
-/** What a drafter is (demo/device/weights.py), and the bytes of it that are not here yet. */
+/** What a drafter is (demo/device/weights.py); its bytes, and those left to fetch. */
 export async function facts(base, name) {
   const url = `${base}/facts/${name}`, found = await fetch(url).catch(() => null);
   const told = (await found?.json().catch(() => null)) ?? {};
@@ -13,10 +13,11 @@ export async function facts(base, name) {
   const kept = await store(), parts = Object.values(told.files).flat();
   await kept?.put(url, new Response(JSON.stringify(told))).catch(() => {});
   const here = await Promise.all(parts.map(([hash]) => kept?.match(`${base}/parts/${hash}`)));
-  return { ...told, bytes: parts.reduce((sum, [, , sent], at) => sum + (here[at] ? 0 : sent), 0) };
+  const sum = (some) => some.reduce((sum, [, , sent]) => sum + sent, 0);
+  return { ...told, bytes: sum(parts), left: sum(parts.filter((_, at) => !here[at])) };
 }
 
-/** Its files by name. progress: gets the bytes fetched so far. */
+/** Its files by name. progress: gets the bytes that are here, while some are fetched. */
 export async function download(base, { files }, progress) {
   const kept = await store(), found = {};
   let before = 0;
@@ -30,9 +31,9 @@ export async function download(base, { files }, progress) {
       if (here) part.set(new Uint8Array(await here.arrayBuffer()));
       else {
         await fetchPart(url, part, told);
-        before += sent;
         await kept?.put(url, new Response(part)).catch(() => {}); // it may be full
       }
+      before += sent;
     }
     found[name] = whole;
   }

@@ -13,6 +13,7 @@ export async function open(facts, files) {
   const graph = (name, ...weights) =>
     InferenceSession.create(files[name], {
       executionProviders: ["wasm"],
+      graphOptimizationLevel: "basic", // fused nodes would round in another way here than elsewhere
       externalData: weights.map((path) => ({ path, data: files[path] })),
     });
   const vocabulary = new Int32Array(files.vocabulary.buffer);

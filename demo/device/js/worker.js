@@ -1,5 +1,5 @@
 // The drafter's own thread. device.js, on the page, is the way to it. It is told:
-//   {do: "open", base, name}   look a drafter up           -> "facts" {bytes still to download}
+//   {do: "open", base, name}   look a drafter up           -> "facts" {bytes, left: of them to fetch}
 //   {do: "fetch"}              fetch and open it           -> "progress" {bytes}, "ready" {facts}
 //   {do: "run", prompt, count, tree, patience, sampling, kind, cutAt, pause}   decode
 //                              token ids -> events, as told.js tells them, the last one with the
@@ -24,7 +24,7 @@ const jobs = {
   async open(asked) {
     base = new URL(asked.base, self.location).href;
     found = await facts(base, asked.name);
-    postMessage({ type: "facts", name: found.name, bytes: found.bytes });
+    postMessage({ type: "facts", name: found.name, bytes: found.bytes, left: found.left });
   },
 
   async fetch() {
