@@ -190,6 +190,11 @@ def test_a_word_opens_its_cycle_and_the_plus_its_rest(page):
 
 def test_without_its_target_the_drafter_goes_on_and_is_healed(page):
     whole = run(page, "Tell me a story.").replace("↵", "")
+    page.wait_for_selector(".drafter-state:has-text(' MB, downloaded once')")
+    keep_picture(page, "live-asked")
+    page.click(".drafter-state button")
+    page.wait_for_selector(".drafter-state[data-state=ready]")
+    keep_picture(page, "live-ready")
     page.locator("#connection input").uncheck()
     start(page)
     page.wait_for_selector("#view .headline:has-text('the drafter continues alone')")
@@ -219,6 +224,19 @@ def test_without_its_target_the_drafter_goes_on_and_is_healed(page):
     finish(page)
     assert state(page) == "stopped" and kinds(page)["offline"] > 0
     page.locator("#connection input").check()
+
+
+def test_cut_before_the_drafter_is_here_the_run_goes_on_on_the_server(page):
+    whole = run(page, "Tell me a story.").replace("↵", "")
+    page.wait_for_selector(".drafter-state[data-state='not loaded']")
+    page.locator("#connection input").uncheck()
+    page.wait_for_selector(".drafter-state:has-text('the server cuts its link instead')")
+    start(page)
+    page.wait_for_selector(f"{TEXT} [data-token=offline] >> nth=3")
+    assert "in this browser" not in page.inner_text("#view .said")
+    page.locator("#connection input").check()
+    finish(page)
+    assert page.evaluate(KEPT).replace("↵", "") == whole
 
 
 def test_hostile_text_stays_text_and_a_prompt_that_cannot_be_read_gets_a_sentence(page):

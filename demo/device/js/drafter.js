@@ -3,6 +3,7 @@
 import * as ort from "../vendor/ort.wasm.bundle.min.mjs";
 import { joined } from "./wire.js";
 
+const CHUNK = 64; // tokens of text read at once: each has attention scores for all before it
 const { Tensor, InferenceSession } = ort;
 const floats = (data, ...shape) => new Tensor("float32", data, shape);
 const wholes = (data, ...shape) => new Tensor("int64", BigInt64Array.from(data, BigInt), shape);
@@ -50,10 +51,16 @@ class Drafter {
     }
   }
 
-  /** Text from a position on: each token sees those before it; only the last one's outputs matter. */
-  readText(tokens, start, more) {
-    const positions = tokens.map((_, row) => start + row);
-    return this.read(tokens, positions, (row, slot) => slot <= start + row, tokens.length - 1, more);
+  /** Text from a position on: each token sees those before it; only the last one's outputs matter.
+   * more: inputs of tokens from one place to another. */
+  async readText(tokens, start, more) {
+    let found;
+    for (let at = 0; at < tokens.length; at += CHUNK) {
+      const part = tokens.slice(at, at + CHUNK), from = start + at, last = part.length - 1;
+      const positions = part.map((_, row) => from + row), sees = (row, slot) => slot <= from + row;
+      found = await this.read(part, positions, sees, last, more(at, at + part.length));
+    }
+    return found;
   }
 
   /** Nodes at a position: each sees the text before it and its own path. */
@@ -64,7 +71,7 @@ class Drafter {
   }
 
   /** Read tokens into the slots after `length`; returns the graph's outputs. */
-  async read(tokens, positions, sees, first, more = {}) {
+  async read(tokens, positions, sees, first, more) {
     const count = tokens.length, past = this.length, end = past + count;
     if (end > this.capacity) throw new Error("The text is longer than its caches.");
     const bias = Float32Array.from({ length: count * end }, (_, at) =>
@@ -109,7 +116,7 @@ class MoA extends Drafter {
   async root(token) {
     this.length = Math.min(this.length, this.ids.length); // a root read before is read again
     const unread = [...this.ids.slice(this.length), token];
-    return (await this.readText(unread, this.length, this.memory)).logits.data;
+    return (await this.readText(unread, this.length, () => this.memory)).logits.data;
   }
 
   /** Logits after the nodes of a level. */
@@ -137,7 +144,9 @@ class Eagle extends Drafter {
   async root(token) {
     const unread = [...this.ids.slice(this.length + 1), token];
     if (this.features.length) {
-      this.newest = await this.readText(unread, this.length, this.input(joined(this.features.splice(0)), unread));
+      const features = joined(this.features.splice(0)), width = features.length / unread.length;
+      const some = (from, to) => this.input([features.subarray(from * width, to * width)], to - from);
+      this.newest = await this.readText(unread, this.length, some);
       this.known = this.length;
     }
     this.above = this.newest; // whose features are the next level's input
@@ -147,13 +156,14 @@ class Eagle extends Drafter {
   async expand(level) {
     const { data, dims: [, , width] } = this.above["new.features"];
     const parents = level.parents.map((row) => data.subarray(row * width, (row + 1) * width));
-    const more = this.input(joined(parents), level.tokens), position = this.known + level.level - 1;
-    this.above = await this.readNodes(level, this.known, position, more);
+    const position = this.known + level.level - 1;
+    this.above = await this.readNodes(level, this.known, position, this.input(parents, parents.length));
     return this.above.logits.data;
   }
 
-  input(features, tokens) {
-    return { features: floats(features, 1, tokens.length, features.length / tokens.length) };
+  input(rows, count) {
+    const features = joined(rows);
+    return { features: floats(features, 1, count, features.length / count) };
   }
 
   forget() {

@@ -20,6 +20,7 @@ from tests.demo.live.test_live import SETTINGS
 from tests.models import save_bundle, useful
 
 ASKED = SETTINGS | {"prompt": "Tell me a story.", "method": "moa", "connection": False}
+ASKED["here"] = "moa-n0"  # it is ready in the visitor's browser
 
 
 @pytest.fixture(scope="module")
@@ -37,6 +38,14 @@ def cut(engine, visit, **changes):
     given = Settings(**ASKED | changes)
     [*_, (_, view)] = runs.run(visit, engine, given, lambda: visit.ended(visit.number))
     return [json.loads(line) for line in view.strip().split("\n")]
+
+
+def cut_here(engine, visit, given):
+    """The trace of a run that loses its target on the server, until it has it back."""
+    for _, _view in runs.run(visit, engine, given, lambda: False):
+        if visit.cut and visit.shown.trace.of(LinkDown):
+            runs.reconnect(visit, True)
+    return visit.trace
 
 
 def decoded(engine, count=20):
@@ -101,11 +110,16 @@ def test_what_cannot_go_on_alone_needs_the_target(engine, visit):
 
 def test_what_no_browser_drafts_is_cut_here(engine, visit):
     given = Settings(**ASKED | {"method": "eagle3", "tokens": 40})
-    for _, _view in runs.run(visit, engine, given, lambda: False):
-        if visit.cut and visit.shown.trace.of(LinkDown):
-            runs.reconnect(visit, True)
-    trace = visit.trace
+    trace = cut_here(engine, visit, given)
     assert trace.of(LinkDown) and trace.of(LinkBack)
     plain = engine.prepare(Request(ASKED["prompt"], "vanilla", 40, AUTO))
     list(plain.events)
     assert trace.output_ids == plain.trace.output_ids
+
+
+def test_a_cut_before_the_drafter_is_in_the_browser_is_made_here(engine, visit):
+    for here in ("", "eagle2"):
+        trace = cut_here(engine, visit, Settings(**ASKED | {"here": here, "tokens": 40}))
+        assert trace.of(LinkDown) and not visit.shown.device
+    head = json.loads(visit.shown.feed.ndjson.split("\n")[0])
+    assert head["method"] == "moa-n0" and "in this browser" not in head["by"]
