@@ -53,7 +53,8 @@ def web_drafter(drafter: Drafter, target: Target) -> Onnx:
     quick = drafter if kind is None else kind(drafter, target, True)
     if not isinstance(quick, OnnxMoA | OnnxEagle) or quick.static:
         raise UserError(f"{drafter.name} cannot draft in a browser: MoA and EAGLE-2 can.")
-    if quick.weights() is None:
+    weights = quick.weights()
+    if weights is None or any(one.dtype != torch.float32 for one in weights):
         raise UserError(f"A browser cannot run the layers of {target.name}.")
     return quick
 

@@ -4,7 +4,8 @@ The component's value only grows, so gradio sends only what is new; the page rea
 it has not seen yet. A token is [text, draft probability, target probability,
 special]. Lines, in order:
 
-    {"run": id, "by": words, "from": n, "device": {...}} a new run and its drafter: the page clears
+    {"run": id, "by": words, "from": n, "method": name,  a new run and its drafter: the page clears
+     "device": {...}}
     {"first": token, "at": position}                     after the prefill
     {"cycle": i, "at": root's position,                  after each verification
      "accepted": [token], "bonus": token or null,
@@ -21,7 +22,8 @@ A tree has a column per property of its nodes, the root first: "texts", "parents
 "path", the accepted ones; "bonus", the target's own token, and its odds.
 
 A run with a "from" repeats an earlier run up to that many tokens: the page shows those at once.
-With a "device" the page's own worker is asked to decode it, and adds the lines itself.
+"method" is there if the visitor's browser could draft it. With a "device" the page's own worker is
+asked to decode it, and adds the lines itself.
 A cycle replaces offline tokens. "confirmed" counts its tokens that had been written alone as well,
 "changed" the offline tokens after them that now go, "kept" its tokens that stay unverified. An
 "end" may say how many offline tokens are "dropped".

@@ -30,7 +30,7 @@ export async function download(base, { files }, progress) {
       const part = whole.subarray(at, (at += size));
       if (here) part.set(new Uint8Array(await here.arrayBuffer()));
       else {
-        await fetchPart(url, part, told);
+        await fetchPart(url, part, told, kept ? "no-store" : "default"); // kept once, not twice
         await kept?.put(url, new Response(part)).catch(() => {}); // it may be full
       }
       before += sent;
@@ -41,8 +41,8 @@ export async function download(base, { files }, progress) {
   return found;
 }
 
-async function fetchPart(url, part, told) {
-  const found = await fetch(url);
+async function fetchPart(url, part, told, cache) {
+  const found = await fetch(url, { cache });
   if (!found.ok) throw new Error(`The server has other weights by now (${found.status}): reload this page.`);
   const reader = found.body.getReader();
   let at = 0;
