@@ -5,7 +5,6 @@ The server is a thread of this process. The link's delay is added in the browser
 
 import argparse
 from functools import cache
-from pathlib import Path
 from statistics import median
 
 import psutil
@@ -36,12 +35,13 @@ def main() -> None:
     parser.add_argument("--rtt", nargs="*", type=float, default=[0, 40, 150], help="ms added")
     parser.add_argument("--methods", nargs="+", default=["moa-n0", "eagle2"])
     parser.add_argument("--limit", type=int, default=EACH, help="prompts of each kind")
+    parser.add_argument("--prompts", type=int, help="no more of them in all")
     parser.add_argument("--trees", type=int, default=0, help="prompts to compare with Python")
     parser.add_argument("--max-new-tokens", type=int, default=64)
     given = parser.parse_args()
     torch.set_num_threads(1)
     target = load_target()
-    prompts = suite_ids(load_suite("tuning", given.limit), target)
+    prompts = suite_ids(load_suite("tuning", given.limit), target)[: given.prompts]
     drafters = cache(lambda name: load_drafter(name, target))
     with serving(Device(lambda: target, drafters)) as page, sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=str(CHROMIUM), args=["--no-sandbox"])
@@ -61,8 +61,9 @@ def main() -> None:
         for name in given.methods:
             tab = opened()
             before = _memory()
-            cold = runs(name, prompts[:1], 0)
+            cold = runs(name, prompts[:1], 0, ends=False)  # its worker stays
             held = _memory() - before
+            tab.evaluate("worker.terminate()")
             warm = runs(name, prompts[:1], 0, CUT, patience=0)
             found = [_first(events) for events in (cold, warm)]
             size = kinds(cold[0], "facts")[0]["left"]
@@ -84,13 +85,10 @@ def main() -> None:
 
 
 def _memory():
-    """MB of Chromium's processes that run pages: what they share is counted once."""
-    pages = [one for one in psutil.process_iter(["name", "cmdline"]) if _draws(one.info)]
+    """MB of the processes that run this browser's pages, without what they share."""
+    below = psutil.Process().children(recursive=True)
+    pages = [one for one in below if "--type=renderer" in one.cmdline()]
     return sum(one.memory_full_info().uss for one in pages) / 1e6
-
-
-def _draws(info):
-    return CHROMIUM.name in Path(info["name"]).name and "--type=renderer" in info["cmdline"]
 
 
 def _first(runs):

@@ -27,7 +27,7 @@ DRAFT = """async ([name, cycles, tree, embedded]) => {
   return trees;
 }"""
 
-RUN = """([name, { link, limit = 90_000, ...run }, plan]) => new Promise((done) => {
+RUN = """([name, { link, limit = 90_000, ends = true, ...run }, plan]) => new Promise((done) => {
   const worker = new Worker("/device/js/worker.js", { type: "module" }), events = [];
   Object.assign(window, { heard: events, worker });
   const began = performance.now();
@@ -46,7 +46,7 @@ RUN = """([name, { link, limit = 90_000, ...run }, plan]) => new Promise((done) 
       if (lasts !== undefined) setTimeout(() => worker.postMessage({ do: "mend" }), lasts);
     }
     if (data.type === "failed" || data.type === "finished") {
-      worker.terminate();
+      if (ends) worker.terminate();
       done(events);
     }
   };
