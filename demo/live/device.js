@@ -11,7 +11,7 @@ let silence = null; // timer: no more tokens come
 
 const connected = () => document.querySelector("#connection input").checked;
 const method = () => lines[0]?.method ?? drafts?.name;
-const place = add(document.querySelector("#connection"), el("p", "drafter-state", "", { role: "status" })).lastChild;
+const place = el("p", "drafter-state", "", { role: "status" }); // under the switch
 const words = add(place, el("span")).lastChild;
 const press = add(place, button("quiet-button", "Load it", () => device.load(), { hidden: true })).lastChild;
 
@@ -25,6 +25,7 @@ const STATES = {
 
 function show_state() {
   const { state } = device, instead = ["not loaded", "loading"].includes(state) && !connected();
+  if (!place.isConnected) document.querySelector("#connection").append(place);
   place.dataset.state = state;
   words.textContent = STATES[state]() + (instead ? " Until then the server cuts its link instead." : "");
   press.hidden = state !== "not loaded";
