@@ -7,8 +7,6 @@ import json
 import os
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
-from hashlib import sha256
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -21,8 +19,10 @@ from starlette.routing import Mount, Route, WebSocketRoute
 from starlette.staticfiles import StaticFiles
 from starlette.websockets import WebSocket
 
+from demo.device.session import BrowserSession
+from demo.device.vendor import FILES, RUNTIME, packed
 from demo.device.visitor import BrowserConnection
-from demo.device.weights import pack
+from demo.device.weights import Parts, pack, runtime_part
 from moa_core.drafters.base import Drafter
 from moa_core.errors import UserError
 from moa_core.link.server import Server
@@ -33,15 +33,8 @@ from moa_core.text import LONGEST_PROMPT, prompt_ids, tokenizer_of
 SCRIPTS = Path(__file__).parent / "js"
 EACH = 8  # connections from one address
 FOREVER = {"Cache-Control": "public, max-age=31536000, immutable"}
+ZIPPED = {"Content-Encoding": "gzip"}
 MOST_BODY = 4 * LONGEST_PROMPT + 1024  # bytes of a question for token ids
-
-
-@dataclass(frozen=True)
-class Weights:
-    """A drafter's file, and the hash in its permanent address."""
-
-    data: bytes
-    hash: str
 
 
 class Device:
@@ -65,7 +58,8 @@ class Device:
         self._find, self._load = target, drafters
         self._limits, self._each, self._welcome = limits or Limits(), each, welcome
         self._here: Counter[str] = Counter()
-        self._weights: dict[str, Weights] = {}
+        self._drafters: dict[str, dict[str, Any]] = {}  # facts by name
+        self._parts: Parts = {runtime_part()[0]: packed(RUNTIME)}
         self._loading = asyncio.Lock()
         self._target: Target | None = None
         self._server: Server | None = None
@@ -74,43 +68,47 @@ class Device:
         routes = [
             WebSocketRoute("/link", self._link),
             Route("/facts/{name}", self._facts),
-            Route("/weights/{name}/{hash}", self._file),
+            Route("/parts/{hash}", self._part),
             Route("/ids", self._ids, methods=["POST"]),
+            *(
+                Route(f"/vendor/{name}", self._vendored)
+                for files in FILES.values()
+                for name in files
+            ),
             Mount("/js", StaticFiles(directory=SCRIPTS)),
         ]
         return Mount(path, routes=routes)
 
-    # ---- weights ----
+    # ---- what a browser downloads ----
 
     async def _facts(self, request: Request) -> Response:
-        """The size and hash of a drafter's file, or why there is none."""
-        name = request.path_params["name"]
+        """What a drafter is, and the parts of its download; or why there is none."""
         self._let_in(request)
         try:
-            weights = await self._packed(name)
+            facts = await self._packed(request.path_params["name"])
         except UserError as error:
             return JSONResponse({"error": str(error)}, 404)
-        facts = {"name": name, "hash": weights.hash, "bytes": len(weights.data)}
         return JSONResponse(facts, headers={"Cache-Control": "no-cache"})
 
-    async def _file(self, request: Request) -> Response:
+    async def _part(self, request: Request) -> Response:
         self._let_in(request)
-        weights = self._weights.get(request.path_params["name"])
-        if weights is None or request.path_params["hash"] != weights.hash:
-            raise HTTPException(404, "These weights are out of date.")
-        headers = {"ETag": f'"{weights.hash}"', **FOREVER}
-        if headers["ETag"] in request.headers.get("if-none-match", ""):
-            return Response(status_code=304, headers=headers)
-        return Response(weights.data, headers=headers, media_type="application/octet-stream")
+        if (part := self._parts.get(request.path_params["hash"])) is None:
+            raise HTTPException(404, "This part is out of date.")
+        return Response(part, headers=FOREVER | ZIPPED, media_type="application/octet-stream")
 
-    async def _packed(self, name: str) -> Weights:
-        """A drafter's file, built once. UserError if there is none."""
+    async def _vendored(self, request: Request) -> Response:
+        name = request.url.path.rpartition("/")[2]
+        return Response(packed(name), headers=ZIPPED, media_type="text/javascript")
+
+    async def _packed(self, name: str) -> dict[str, Any]:
+        """A drafter's facts, made once. UserError if there is none."""
         target = await self._loaded()
         async with self._loading:
-            if name not in self._weights:
-                data = await run_in_threadpool(lambda: pack(target, self._load(name)))
-                self._weights[name] = Weights(data, sha256(data).hexdigest()[:32])
-        return self._weights[name]
+            if name not in self._drafters:
+                made = await run_in_threadpool(lambda: pack(target, self._load(name)))
+                self._drafters[name] = made.facts
+                self._parts |= made.parts
+        return self._drafters[name]
 
     async def _loaded(self) -> Target:
         """The target, loaded once. UserError if it cannot be loaded or shared between threads."""
@@ -169,7 +167,7 @@ class Device:
 
     def _serving(self, target: Target) -> Server:
         if self._server is None:
-            self._server = Server(target, self._load, limits=self._limits)
+            self._server = Server(target, self._load, limits=self._limits, session=BrowserSession)
         return self._server
 
     @property

@@ -2,10 +2,11 @@
 import { add, button, el } from "../common/static/dom.js";
 
 const HERE = {
-  none: "Offline writing: not loaded.",
-  asking: "Offline writing: asking for its size …",
-  sized: "Offline writing: not loaded.",
-  ready: "Offline writing: ready in this browser.",
+  none: ({ words }) => words || "Offline writing: not loaded.",
+  "not loaded": ({ advice }) => `Offline writing: not loaded. ${advice}`,
+  loading: ({ share }) => `Offline writing: loading, ${Math.floor(100 * share)} %.`,
+  ready: () => "Offline writing: ready in this browser.",
+  offline: () => "The drafter writes alone, in this browser.",
 };
 
 export class Cut {
@@ -20,7 +21,7 @@ export class Cut {
 
   /** up: the server is there; cut, armed, running: of the run; device: of this browser. */
   show({ up, cut, armed, running, able, device }) {
-    const { state, bytes, share, words } = device;
+    const { state, words } = device;
     this.turn.textContent = cut ? "Restore the connection" : armed ? "Do not cut" : "✂ Cut the connection";
     this.turn.disabled = !able || (!up && !cut);
     this.turn.dataset.state = !up ? "lost" : cut ? "cut" : armed ? "armed" : "up";
@@ -31,9 +32,8 @@ export class Cut {
       : armed ? "It will be cut 12 tokens into the next run."
       : running ? "Connected. Cut it while the text streams."
       : "Connected. Cut it now for the next run, or while text streams.";
-    this.sized = state === "sized";
-    const size = `${(bytes / 1e6).toFixed(1)} MB`;
-    this.here.textContent = { ...HERE, loading: `Offline writing: loading, ${Math.round(100 * share)} %.`, failed: words }[state];
-    this.more.textContent = { none: "Enable it in this browser", sized: `Download ${size}, kept in this browser` }[state] ?? "";
+    this.sized = state === "not loaded";
+    this.here.textContent = HERE[state](device);
+    this.more.textContent = this.sized ? "Download it" : state === "none" && !words ? "Enable it in this browser" : "";
   }
 }

@@ -1,14 +1,15 @@
 // The visitor's runs: Run and Stop, the cut, the measurement, and what outlives a reload.
 import { button, el } from "../common/static/dom.js";
 import { onTab, openTab } from "../common/static/page.js";
+import { Device } from "../device/js/device.js";
 import { Cut } from "./cut.js";
-import { Device } from "./device.js";
 import { Link } from "./link.js";
 import { Stage } from "./stage.js";
 
 const KEPT = "moa-run"; // in sessionStorage
 const WHOLE = ["eos", "length", "context"];
 const ARMED = 12; // tokens of a run that is cut by arrangement
+const READ = 1000 / 15; // ms for a token that is written alone: to be read, and to be joined again
 const NAMES = ["target", "prompt", "method", "tli", "auto_tree", "depth", "breadth", "budget", "tokens", "temperature", "top_p", "seed"];
 
 let stage = null;
@@ -17,7 +18,7 @@ let cut = null;
 let now = null; // the run: {settings, lines, traces, rival, measured}, and its stage: drafter, plain, "" when over
 let told = {}; // of the connection: up, cut, armed
 let props = {};
-const device = new Device(connection, heardHere);
+const device = new Device(new URL("device", document.baseURI).href, heardHere);
 
 /** The view. */
 export function mount(given) {
@@ -41,8 +42,8 @@ export function mount(given) {
 export function mountCut({ element }) {
   cut = new Cut(element.firstElementChild, {
     turn,
-    ask: () => device.open(methodOf(values())),
-    fetch: () => device.fetch(),
+    ask: () => device.choose(methodOf(values())),
+    fetch: () => device.load(),
   });
   connection();
 }
@@ -61,7 +62,7 @@ export function changed(...list) {
   const was = now?.settings;
   const other = was && JSON.stringify(was) !== JSON.stringify(values());
   if (stage && now && !now.doing) stage.outdate(other ? "Of the settings before: press Run." : "");
-  if (device.state !== "none" && device.name !== methodOf(values()) && !now?.doing) device.state = "none";
+  if (device.name && !now?.doing) device.choose(methodOf(values()));
   connection();
 }
 
@@ -71,7 +72,7 @@ export function run(...list) {
   newest = list;
   status("");
   const settings = values();
-  const here = device.state === "ready" && device.name === methodOf(settings) && !settings.auto_tree;
+  const here = ["ready", "offline"].includes(device.state) && device.name === methodOf(settings) && !settings.auto_tree;
   if (!link.up) {
     status("The server cannot be reached, so nothing was run. Your prompt is kept.", "error");
     stage.outdate("Not run. This is the run before.");
@@ -88,7 +89,7 @@ export function run(...list) {
 
 export function stop() {
   link.say({ do: "stop" });
-  if (now?.here) device.stop();
+  if (now?.here) device.tell("stop");
   if (now?.doing === "plain" || (now?.doing && !now.lines.drafter.length)) finish("stopped");
 }
 
@@ -175,13 +176,15 @@ async function runHere(settings) {
     head.by = `${label}, tree ${depth}-${breadth}-${budget}, drafted in this browser`;
     now.lines.drafter.push(head);
     stage.begin("drafter", head, { badge: "drafted in this browser", arrival: true });
-    device.run({ prompt: ids, count: settings.tokens, tree: { depth, breadth, budget }, sampling: { temperature, top_p, seed, top_k: 0 } });
+    device.tell("mend");
+    device.run({ pause: READ, patience: 60_000, prompt: ids, count: settings.tokens, tree: { depth, breadth, budget }, sampling: { temperature, top_p, seed, top_k: 0 } });
   } catch {
     refused({ said: "The server cannot be reached.", kind: "error" });
   }
 }
 
 function heardHere(data) {
+  connection(); // the drafter's state may have changed
   if (now?.doing !== "drafter" || !now.here) return;
   if (data.line) {
     const line = { ...data.line };
@@ -204,7 +207,7 @@ function turn() {
   else {
     told.armed = false;
     told.cut = !told.cut;
-    if (now.here) device[told.cut ? "cut" : "mend"]();
+    if (now.here) device.tell(told.cut ? "cut" : "mend");
     else link.say({ do: told.cut ? "cut" : "mend" });
   }
   connection();

@@ -17,7 +17,7 @@ from moa_core.loading.catalog import HUB_ID
 PREVIEW = "assets/pictures/live.png"
 ROOT = Path(__file__).parents[2]
 SENT = (
-    "README.md", "LICENSE", "CITATION.cff", "CHANGELOG.md", "CONTRIBUTING.md", "app.py",
+    "README.md", "LICENSE", "NOTICE", "CITATION.cff", "CHANGELOG.md", "CONTRIBUTING.md", "app.py",
     "requirements.txt", "demo", "docs", "moa_core", "assets",
     "tests/parity/README.md",
 )  # fmt: skip

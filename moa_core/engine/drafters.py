@@ -52,15 +52,21 @@ class Onnx(Drafter):
         """How many of these layers it uses."""
         return self.tli or 0
 
-    def session(self) -> Any:
-        """The session; None if torch must run this drafter."""
+    def weights(self) -> list[Tensor] | None:
+        """The weights that its graph needs; None if no graph can hold them."""
         theirs = graph_weights(self._model, self._last, self.head_for(self.target))
         sizes = [part.head_dim for part in self.net.modules() if isinstance(part, Attention)]
         if theirs is None or any(size % 8 for size in sizes):
             return None
+        return [*self.net.parameters(), *theirs]
+
+    def session(self) -> Any:
+        """The session; None if torch must run this drafter."""
+        if (weights := self.weights()) is None:
+            return None
         if heads(self.head_for(self.target), self.precision == "int8").session() is None:
             return None
-        return self._sessions.get([*self.net.parameters(), *theirs], self._graph)
+        return self._sessions.get(weights, self._graph)
 
     def open(self, target: Target, capacity: int) -> None:
         super().open(target, capacity)  # type: ignore[safe-super]  # the torch drafter's
@@ -76,16 +82,18 @@ class Onnx(Drafter):
         with one_thread():
             return super().propose(token, settings)  # type: ignore[safe-super]
 
+    def _graph(self) -> Graph:
+        return self.draw(Graph(self.precision == "int8"))
+
+    def draw(self, graph: Graph) -> Graph:
+        """Its network in a new graph: from tokens to the head's input."""
+        return self._draw(graph, graph.rows(self._table))
+
     @abstractmethod
-    def _graph(self) -> Graph: ...
+    def _draw(self, graph: Graph, x: str) -> Graph: ...
 
     @abstractmethod
     def _caches(self) -> Caches: ...
-
-    def _begun(self) -> tuple[Graph, str]:
-        """A graph, and the embeddings of new tokens."""
-        graph = Graph(self.precision == "int8")
-        return graph, graph.rows(self._table)
 
     def _ended(self, graph: Graph, x: str) -> Graph:
         """The graph, with the head's input x as its output."""
@@ -150,8 +158,8 @@ class OnnxMoA(OnnxReader, MoADrafter):
         caches = {"memory": (self.memory, 0), "text": (self.text, 0)}
         return caches if self.tail is None else {**caches, **cached(self.tail, "tail", self.tli)}
 
-    def _graph(self) -> Graph:
-        (graph, x), net, sizes = self._begun(), self.net, self.net.config
+    def _draw(self, graph: Graph, x: str) -> Graph:
+        net, sizes = self.net, self.net.config
         x = graph.layer(x, net.self_attention, self._reserved(self.sa_rope), "text")
         x, positions = graph.from_first(x), graph.from_first(ROWS[0])
         memory = graph.memory("memory", sizes.ca.kv_heads, sizes.ca.head_dim)
@@ -211,8 +219,7 @@ class OnnxIndependent(OnnxReader, IndependentDrafter):
     def _caches(self) -> Caches:
         return cached(self.text, "text", self._last)
 
-    def _graph(self) -> Graph:
-        graph, x = self._begun()
+    def _draw(self, graph: Graph, x: str) -> Graph:
         x = add_layers(graph, x, self.small, "text", self._last)
         return self._ended(graph, graph.from_first(x))
 
@@ -226,8 +233,8 @@ class OnnxFeatures(Onnx, FeatureDrafter):
     def _caches(self) -> Caches:
         return {"text": (self.cache, 0)}
 
-    def _graph(self) -> Graph:
-        (graph, x), width = self._begun(), self.target.config.hidden_size
+    def _draw(self, graph: Graph, x: str) -> Graph:
+        width = self.target.config.hidden_size
         features = graph.input("features", np.float32, 1, "n", width)
         x = graph.from_first(self._layer(graph, x, features, self._reserved(self.rope)))
         graph.output("new.features", x, 1, "rows", width)

@@ -95,13 +95,16 @@ class Graph:
             return name
         tensor = TensorProto(name=name, dims=array.shape, data_type=TYPES[array.dtype.type])
         tensor.data_location = TensorProto.EXTERNAL
-        # `session` passes the array. Without these, onnxruntime copies it.
-        where = {"location": "memory", "offset": "0", "length": str(array.nbytes)}
-        for key, value in where.items():
+        for key, value in self._located(name, array).items():
             tensor.external_data.add(key=key, value=value)
         self._constants.append(tensor)
-        self.weights[name] = array
         return name
+
+    def _located(self, name: str, array: NDArray[Any]) -> dict[str, str]:
+        """Where a large constant is found: `session` passes the array."""
+        self.weights[name] = array
+        # Without these, onnxruntime copies it.
+        return {"location": "memory", "offset": "0", "length": str(array.nbytes)}
 
     def linear(self, x: str, *linears: nn.Linear) -> list[str]:
         """[.., in] -> [.., out] of each layer."""
@@ -144,12 +147,16 @@ class Graph:
     def rows(self, table: Tensor) -> str:
         """The embeddings [1, n, E] of new tokens; `session.rows` makes the inputs. The table [V, E]
         stays in torch's memory: `Run` binds it."""
+        self.new_rows()
+        kept = self.input("table", np.float32, *table.shape)
+        return self.op("Gather", kept, self.input("tokens", np.int64, 1, "n"))
+
+    def new_rows(self) -> None:
+        """The inputs of new tokens, which `session.rows` makes, but for the tokens themselves."""
         self.input("positions", np.int64, 1, "n")
         self.input("bias", np.float32, 1, 1, "n", "slots")
         for name, *shape in (("slots", "n"), ("end", 1), ("first", 1)):
             self.input(name, np.int64, *shape)
-        kept = self.input("table", np.float32, *table.shape)
-        return self.op("Gather", kept, self.input("tokens", np.int64, 1, "n"))
 
     def from_first(self, x: str, axis: int = 1) -> str:
         """The rows of x from the input `first` on."""
@@ -252,7 +259,7 @@ class Graph:
         split = self.op("Reshape", queries, self.constant([0, -1, *sizes]))
         split = self.op("Transpose", split, perm=[0, 2, 3, 1, 4])  # [B, G, each, n, d]
         rows = self.op("Reshape", split, self.constant([0, groups, -1, size]))
-        scores = self.op("FusedMatMul", rows, keys, domain=MICROSOFT, transB=1, alpha=size**-0.5)
+        scores = self._scores(rows, keys, size)
         if bias:
             bias = self.op("Tile", bias, self.constant([1, 1, each, 1]))
             scores = self.op("Add", scores, bias)
@@ -265,6 +272,10 @@ class Graph:
         """V of new tokens, as a cache keeps it."""
         return new
 
+    def _scores(self, rows: str, keys: str, size: int) -> str:
+        """Products of Q and K [.., d], divided by the square root of d."""
+        return self.op("FusedMatMul", rows, keys, domain=MICROSOFT, transB=1, alpha=size**-0.5)
+
     def _weighted(self, scores: str, values: str) -> str:
         """V, mixed by the softmax of scores."""
         return self.op("MatMul", self.op("Softmax", scores, axis=-1), values)
@@ -272,8 +283,10 @@ class Graph:
     def feed(self, x: str, mlp: SwiGLU, norm: Any) -> str:
         """The feed-forward block, its norm and the sum: [.., E] -> the same."""
         gate, up = self.linear(self.norm(x, norm, norm.eps), mlp.gate_proj, mlp.up_proj)
-        silu = self.op("QuickGelu", gate, domain=MICROSOFT, alpha=1.0)
-        return self.op("Add", x, *self.linear(self.op("Mul", silu, up), mlp.down_proj))
+        return self.op("Add", x, *self.linear(self.op("Mul", self._silu(gate), up), mlp.down_proj))
+
+    def _silu(self, x: str) -> str:
+        return self.op("QuickGelu", x, domain=MICROSOFT, alpha=1.0)
 
     def _head_norm(self, x: str, norm: Any, size: int) -> str:
         """Qwen3's, over each head."""

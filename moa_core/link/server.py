@@ -98,19 +98,20 @@ class Server:
     drafters  loads a drafter by name for its server outputs; UserError for a name that it does not
               serve. Clients choose the name, so it must not open folders or download.
     token     the clients' secret; "": all clients are let in
+    session   the kind of its sessions
     sessions  connections by session name: at most `limits.sessions`; a session ends with its
               connection
     """
 
     def __init__(
         self, target: Target, drafters: Callable[[str], Drafter], token: str = "",
-        limits: Limits | None = None,
+        limits: Limits | None = None, session: type[Session] = Session,
     ) -> None:  # fmt: skip
         self.hall: dict[ClientConnection, None] = {}
         self.sessions: dict[str, ClientConnection] = {}
         self._limits = limits or Limits()
         self._target, self._token, self._mark = target, token, target_mark(target)
-        self._load = drafters
+        self._load, self._kind = drafters, session
         self._drafters: dict[str, tuple[Drafter, str]] = {"none": (Vanilla(), "")}
         self._worker = ThreadPoolExecutor(1, thread_name_prefix="target")
         self._files: TemporaryDirectory[str] | None = None
@@ -200,7 +201,7 @@ class Server:
             places = f"All {self._limits.sessions} places here are taken"
             raise Denied(f"{places}; try again later.", again=True)
         self.sessions[name] = visitor
-        return Session(self._target, drafter, hello.kind, self._limits)
+        return self._kind(self._target, drafter, hello.kind, self._limits)
 
     async def _drafter(self, visitor: ClientConnection, name: str) -> tuple[Drafter, str]:
         """A drafter and its mark, loaded at first use, which may take seconds."""

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import torch
 
 from moa_core.decoding.tree import DraftTree
 from moa_core.decoding.verify import Sampling, choose, walk
-from moa_core.drafters.base import Drafter
+from moa_core.drafters.base import Drafter, ServerOutputs
 from moa_core.errors import UserError
 from moa_core.link import wire
 from moa_core.link.wire import Kind, pack
-from moa_core.model.target import Target
+from moa_core.model.target import Observation, Target
 
 TREE = 1025  # nodes of a tree with branches: the largest budget plus the root
 
@@ -98,11 +98,12 @@ class Session:
         self._drafter.open_server(self._target, request.capacity)
         logits, prompt = self._target.prefill(request.ids, request.capacity)
         chosen = choose(logits[None], DraftTree.only_root(0), count - 1, self._sampling)
-        self.known = count
-        yield wire.First(request.number, chosen.tokens[0], chosen.probs[0])
+        self.known, (first,) = count, chosen.tokens
+        yield wire.First(request.number, first, chosen.probs[0])
         for start in range(request.have, count, wire.SHARE):
             part = prompt.part(start, min(start + wire.SHARE, count))
-            half = pack(self._drafter.server_outputs(part), self.kind)
+            new = part.ids if start + len(part.ids) < count else [*part.ids, first]
+            half = pack(self.server_outputs(part, new), self.kind)
             yield wire.Share(request.number, start, len(part.ids), half)
 
     @torch.inference_mode()
@@ -111,12 +112,17 @@ class Session:
         tree = _tree(request)
         self._target.rewind(request.position)
         chosen = choose(self._target.verify(tree), tree, request.position, self._sampling)
-        observation = self._target.keep(walk(tree, chosen.tokens)[0])
-        half = pack(self._drafter.server_outputs(observation), self.kind)
+        path, bonus = walk(tree, chosen.tokens)
+        observation = self._target.keep(path)
+        half = pack(self.server_outputs(observation, [bonus]), self.kind)
         self.known = request.position + len(observation.ids)
         return wire.Answer(
             request.number, list(chosen.tokens), list(chosen.probs), list(chosen.drafts), half
         )  # fmt: skip
+
+    def server_outputs(self, observation: Observation, new: Sequence[int]) -> ServerOutputs:
+        """The drafter's server half. new: ids of tokens that the client did not draft."""
+        return self._drafter.server_outputs(observation)
 
     @torch.inference_mode()
     def push(self, request: wire.Stream) -> Iterator[wire.Pushed]:

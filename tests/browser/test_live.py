@@ -196,7 +196,7 @@ def test_a_cut_takes_effect_at_once_and_the_text_is_healed(page):
 def test_the_drafter_moves_into_this_browser_when_it_is_asked_for(page):
     whole = run(page, STORY).replace("↵", "")
     page.click("#enable-offline")
-    page.click("#enable-offline:has-text('MB')")
+    page.click("#enable-offline:has-text('Download')")
     page.wait_for_selector(".cut-here:has-text('ready in this browser')")
     keep_picture(page, "live-ready")
     press(page, "✂ Cut the connection")

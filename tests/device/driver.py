@@ -4,7 +4,6 @@ from functools import cache
 from multiprocessing import get_context
 
 from demo.device.endpoint import Device
-from demo.device.weights import pack
 from tests.device.twins import Page, loud, replay
 from tests.models import tiny_target
 
@@ -12,23 +11,23 @@ NEAR = 1e-4  # log-probabilities closer than this may change places
 PROMPT = [5, 9, 33, 2, 17, 40, 11, 29, 60, 3, 8, 8, 21, 50, 1, 0, 44, 19]  # of two shares
 TARGET = tiny_target()
 
-DRAFT = """async ([name, cycles, tree]) => {
-  const [{ drafter, open }, { grow }, { decode, unpack }] = await Promise.all(
-    ["weights", "tree", "wire"].map((file) => import(`/device/js/${file}.js`)));
-  const { hash } = await (await fetch(`/device/facts/${name}`)).json();
-  const file = await (await fetch(`/device/weights/${name}/${hash}`)).arrayBuffer();
-  const one = drafter(open(file), 1024);
-  const trees = [];
+DRAFT = """async ([name, cycles, tree, embedded]) => {
+  const [{ download, facts }, { drafter, open }, { grow }, { decode, unpack }] = await Promise.all(
+    ["download", "drafter", "tree", "wire"].map((file) => import(`/device/js/${file}.js`)));
+  const base = new URL("/device", location).href, found = await facts(base, name);
+  const model = await open(found, await download(base, found, () => {}));
+  const rows = new Map(embedded.map(([token, row]) => [token, Float32Array.from(row)]));
+  const one = drafter(model, 1024, rows), trees = [];
   for (const { ids, half, token } of cycles) {
     const bytes = Uint8Array.from(atob(half), (char) => char.charCodeAt(0));
     one.observe(ids, unpack([decode(bytes)]));
-    trees.push(await grow(token, one.root(token), (level) => one.expand(level), tree));
+    trees.push(await grow(token, one, tree));
     one.forget();
   }
   return trees;
 }"""
 
-RUN = """([name, { link, limit = 90_000, ...run }, plan]) => new Promise((done) => {
+RUN = """([name, { link, limit = 90_000, ends = true, ...run }, plan]) => new Promise((done) => {
   const worker = new Worker("/device/js/worker.js", { type: "module" }), events = [];
   Object.assign(window, { heard: events, worker });
   const began = performance.now();
@@ -47,7 +46,7 @@ RUN = """([name, { link, limit = 90_000, ...run }, plan]) => new Promise((done) 
       if (lasts !== undefined) setTimeout(() => worker.postMessage({ do: "mend" }), lasts);
     }
     if (data.type === "failed" || data.type === "finished") {
-      worker.terminate();
+      if (ends) worker.terminate();
       done(events);
     }
   };
@@ -106,11 +105,14 @@ def compare(found, wanted):
     return same
 
 
-def check_trees(page, target, drafter, prompt, tree, count):
+def check_trees(page, target, drafter, prompt, tree, count, kind="f32"):
     """Of the trees of a run, the browser's and Python's: tokens learnt before each; near ties."""
-    cycles = replay(target, drafter, pack(target, drafter), prompt, tree, count)
+    cycles = replay(target, drafter, prompt, tree, count, kind)
     shape = {"depth": tree.depth, "breadth": tree.breadth, "budget": tree.budget}
-    found = page.evaluate(DRAFT, [drafter.name, cycles, shape])
+    words = () if drafter.vocabulary is None else set(drafter.vocabulary.tolist())
+    seen = {token for one in cycles for token in (*one["ids"], one["token"])}
+    rows = [[token, target.embed.weight[token].tolist()] for token in seen - set(words) if words]
+    found = page.evaluate(DRAFT, [drafter.name, cycles, shape, rows])
     ties = [compare(*both) for both in zip(found, cycles, strict=True)].count(False)
     return [len(one["ids"]) for one in cycles], ties
 

@@ -10,14 +10,14 @@ from time import sleep
 import pytest
 
 from demo.device.endpoint import Device
-from demo.device.weights import pack
+from demo.device.weights import _words, pack
 from moa_core.decoding.trace import Trace
 from moa_core.decoding.tree import TreeSettings
 from moa_core.decoding.verify import Sampling
-from moa_core.generation import StopStrings
 from moa_core.text import TokenText
 from tests.device.driver import (
     PROMPT,
+    RUN,
     TARGET,
     Mortal,
     begin,
@@ -28,8 +28,8 @@ from tests.device.driver import (
     run,
     told,
 )
-from tests.device.twins import Page, alone, loud, read, serving
-from tests.models import plain_greedy, speaking_target, tiny_target, traced, useful
+from tests.device.twins import Page, alone, loud, serving
+from tests.models import plain_greedy, speaking_target, tiny_target, traced
 
 pytestmark = pytest.mark.browser
 
@@ -183,8 +183,8 @@ def test_cut_for_good_it_writes_to_the_end_alone(name, served, blank):
     last = run(blank(served), name, plan, count=100, patience=0)[-1]
     assert last["reason"] == "offline"
     assert last["ids"] == plain_greedy(TARGET, PROMPT, len(last["ids"]))
-    file, text = pack(TARGET, drafter_for(name)), PROMPT + last["ids"]
-    wanted = alone(TARGET, drafter_for(name), file, text, 100 - len(last["ids"]))
+    text = PROMPT + last["ids"]
+    wanted = alone(TARGET, drafter_for(name), text, 100 - len(last["ids"]))
     assert last["alone"] == wanted
 
 
@@ -204,20 +204,45 @@ def test_text_written_alone_is_told_to_be_confirmed_or_changed(served, blank):
     assert events[-1]["parted"] == {"at": differs}
 
 
-def test_its_file_is_fetched_once_and_an_older_one_goes(served, blank):
+def test_parts_are_fetched_once_and_old_ones_go(served, blank):
     page = blank(served)
     page.evaluate("""async () => {
       const store = await caches.open("moa-drafters");
       for (const key of await store.keys()) await store.delete(key);
-      await store.put("/device/weights/moa-n0/old", new Response("old"));
+      await store.put("/device/parts/old", new Response("old"));
     }""")
     first, second = run(page, "moa-n0", count=3), run(page, "moa-n0", count=3)
+    facts = pack(TARGET, drafter_for("moa-n0")).facts
+    parts = [part for file in facts["files"].values() for part in file]
     size = kinds(first, "facts")[0]["bytes"]
-    assert kinds(first, "progress")[-1]["bytes"] == size == len(pack(TARGET, drafter_for("moa-n0")))
-    assert not kinds(second, "progress")
+    assert kinds(first, "progress")[-1]["bytes"] == size == sum(sent for _, _, sent in parts)
+    assert kinds(second, "facts")[0]["left"] == 0 and not kinds(second, "progress")
     kept = "caches.open('moa-drafters').then((s) => s.keys()).then((k) => k.map(({ url }) => url))"
-    [newest] = page.evaluate(kept)
-    assert "old" not in newest
+    names = {url.rpartition("/")[2] for url in page.evaluate(kept)}
+    assert names == {"moa-n0", *(name for name, _, _ in parts)}
+    third = run(page, "moa-n1", count=3)  # of its own: graph and layers
+    other = pack(TARGET, drafter_for("moa-n1")).facts["files"]
+    own = sum(sent for file in ("draft", "layers") for _, _, sent in other[file])
+    assert kinds(third, "facts")[0]["left"] == own
+
+
+def test_a_download_goes_on_where_it_stopped(served, blank):
+    page, names = blank(served), []
+    page.evaluate("caches.delete('moa-drafters')")
+    parts = "**/device/parts/*"
+    page.route(
+        parts,
+        lambda route: route.abort() if len(names) > 2 else (names.append(1), route.continue_()),
+    )
+    last = page.evaluate(RUN, ["moa-n0", {"prompt": PROMPT, "count": 3}, []])[-1]
+    assert last["type"] == "failed"
+    page.unroute(parts)
+    whole = sum(
+        sent
+        for file in pack(TARGET, drafter_for("moa-n0")).facts["files"].values()
+        for *_, sent in file
+    )
+    assert 0 < kinds(run(page, "moa-n0", count=3), "facts")[0]["left"] < whole
 
 
 def test_text_of_tokens(served, blank):
@@ -226,42 +251,16 @@ def test_text_of_tokens(served, blank):
     tokenizer = target.tokenizer
     text = "The fox ran home: čaj, 東京, 🦊🏽! The answer is 7."
     ids = [*tokenizer.encode(text), tokenizer.eos_token_id, *tokenizer.encode(" And then")]
-    header, _ = read(pack(target, useful("moa-n0", target)))
+    words, special = _words(tokenizer, len(target.embed.weight))
     reader, pieces = TokenText(tokenizer), []
     wanted = ["".join(pieces := [*pieces, *reader.push([token])]) for token in ids]
     found = blank(served).evaluate(
-        """async ([header, ids]) => {
+        """async ([words, ids]) => {
           const { Reader, Words } = await import("/device/js/text.js");
-          const reader = new Reader(new Words(header));
+          const reader = new Reader(new Words(...words));
           return ids.reduce((told, id) => [...told, (told.at(-1) ?? "") + reader.push(id)], []);
         }""",
-        [{"words": header["words"], "special": header["special"]}, ids],
+        [[json.loads(words), special], ids],
     )
     assert found == wanted
     assert wanted[-1] == tokenizer.decode(ids, skip_special_tokens=True)
-
-
-def test_stop_strings(served, blank):
-    """As the Python reader finds them, letter by letter, and at the end of the text."""
-    cases = [
-        (["end"], "the ending"), (["end"], "the en"), (["abab", "b"], "aab"),
-        (["xab", "ab"], "xxab."), (["aab"], "aaab"), ([], "all of it"),
-    ]  # fmt: skip
-    wanted = []
-    for stops, text in cases:
-        reader, shown = StopStrings(stops), ""
-        for letter in text:
-            shown += reader.push(letter)
-            wanted.append([shown, reader.found])
-        wanted.append([shown + reader.rest(), reader.found])
-    found = blank(served).evaluate(
-        """async (cases) => {
-          const { cutAt } = await import("/device/js/text.js");
-          return cases.flatMap(([stops, whole]) => {
-            const seen = [...whole].map((_, at) => cutAt(stops, whole.slice(0, at + 1), false));
-            return [...seen, cutAt(stops, whole, true)].map(({ text, found }) => [text, found]);
-          });
-        }""",
-        cases,
-    )
-    assert found == wanted

@@ -1,20 +1,24 @@
 """The endpoint of drafters in browsers: who may come in, how much they may send, what is cached."""
 
+import gzip
 import json
 import random
 import urllib.error
 import urllib.request
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
+from hashlib import sha256
 from socket import create_connection
 
+import msgspec
 import psutil
 import pytest
+import torch
 from websockets.exceptions import ConnectionClosed, InvalidStatus, WebSocketException
 from websockets.sync.client import connect
 
 from demo.device.endpoint import MOST_BODY, Device
-from demo.device.weights import pack
+from demo.device.weights import PART, pack, runtime_part
 from moa_core.drafters.base import Vanilla
 from moa_core.link import wire
 from moa_core.link.session import Limits, drafter_mark
@@ -165,18 +169,42 @@ def test_twenty_at_once_have_texts_of_their_own_whatever_others_send(frames):
     assert grown < 150
 
 
-def test_weights_are_named_by_their_hash(page):
+def test_parts_are_named_by_their_hash(page):
     status, _, body = get(f"{page.url}/device/facts/moa-n0")
-    facts, file = json.loads(body), pack(TARGET, DRAFTER)
-    assert status == 200 and facts["bytes"] == len(file)
-    url = f"{page.url}/device/weights/moa-n0/{facts['hash']}"
-    status, headers, body = get(url)
-    assert (status, body) == (200, file) and "immutable" in headers["cache-control"]
-    assert get(url, **{"If-None-Match": headers["etag"]})[0] == 304
-    assert get(f"{page.url}/device/weights/moa-n0/{'0' * 32}")[0] == 404
+    facts, made = json.loads(body), pack(TARGET, DRAFTER)
+    assert status == 200 and facts == json.loads(json.dumps(made.facts))
+    for name, size, sent in (part for file in facts["files"].values() for part in file):
+        status, headers, body = get(f"{page.url}/device/parts/{name}")
+        assert status == 200 and "immutable" in headers["cache-control"]
+        assert headers["content-encoding"] == "gzip" and len(body) == sent
+        whole = gzip.decompress(body)
+        assert len(whole) == size and sha256(whole).hexdigest().startswith(name)
+        assert size <= PART or name == runtime_part()[0]
+    assert get(f"{page.url}/device/parts/{'0' * 32}")[0] == 404
     with serving(Device(lambda: TARGET, lambda name: Vanilla())) as other:
         status, _, body = get(f"{other.url}/device/facts/vanilla")
     assert status == 404 and b"cannot draft in a browser" in body
+
+
+def test_embeddings_outside_the_vocabulary_come_with_the_text():
+    """Of the prompt with its shares, the first token's with the last one, later with answers."""
+    drafter = useful("moa-n0", TARGET)
+    drafter.vocabulary = torch.tensor([5, 9, 33])
+    hello = msgspec.structs.replace(HELLO, fingerprint=drafter_mark(drafter))
+    prompt = [5, 2, 9, *range(60, 80)]
+    device = Device(lambda: TARGET, lambda name: drafter, LIMITS)
+    with serving(device) as page, visit(page, hello) as socket:
+        assert isinstance(hear(socket), wire.Welcome)
+        socket.send(wire.encode(wire.Prefill(1, prompt, 100)))
+        told = [hear(socket).token]
+        sent = [hear(socket).half["rows"] for _ in range(0, len(prompt), wire.SHARE)]
+        socket.send(wire.encode(wire.Verify(2, len(prompt), told, [-1])))
+        answer = hear(socket)
+        sent.append(answer.half["rows"])
+    new = [*prompt, *told, *answer.tokens]
+    outside = [token for token in new if token not in (5, 9, 33)]
+    rows = torch.cat([torch.frombuffer(bytearray(one.data), dtype=torch.float32) for one in sent])
+    assert torch.equal(rows, TARGET.embed.weight[outside].flatten())
 
 
 def test_token_ids_of_a_prompt(page):

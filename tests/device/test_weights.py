@@ -1,57 +1,87 @@
-"""A drafter's file for the browser: what is in it, how large it is, and what has none."""
+"""A drafter's download for the browser: what is in it, and what has none."""
 
+import gzip
+import json
+from hashlib import sha256
+
+import numpy as np
 import pytest
 import torch
 
+from demo.device.vendor import FILES, packed
 from demo.device.weights import pack
+from moa_core.engine.web import web_files
 from moa_core.errors import UserError
 from moa_core.link.client_weights import target_mark
 from moa_core.link.session import drafter_mark
-from tests.device.twins import read
+from tests.device.twins import packed_session
 from tests.models import drafter_of, tiny_target, tiny_tokenizer, useful
 
 
-def test_matrices_are_rounded_and_nothing_else():
+def read(made, name):
+    """A file of a download."""
+    return b"".join(gzip.decompress(made.parts[part]) for part, _, _ in made.facts["files"][name])
+
+
+def test_graphs_and_weights_are_in_it_and_named():
     target = tiny_target()
     drafter = useful("moa-n1", target)
-    header, tensors = read(pack(target, drafter))
-    true = {f"sa.{name}": one for name, one in drafter.net.self_attention.state_dict().items()}
-    true |= {f"tail.0.{name}": one for name, one in target.layers[-1].state_dict().items()}
-    true |= {"embed": target.embed.weight, "head": target.model.get_output_embeddings().weight}
-    for name, weight in true.items():
-        largest = weight.abs().amax(-1, keepdim=True)
-        off = ((tensors[name] - weight).abs() / largest).max()
-        assert off == 0 if weight.ndim == 1 else 0 < off < 1 / 254 * 1.001
-    assert header["marks"] == {"drafter": drafter_mark(drafter), "target": target_mark(target)}
-    assert not [name for name in tensors if name.startswith(("ca.self_attn.k", "ca.self_attn.v"))]
+    made, files = pack(target, drafter), web_files(drafter, target)
+    assert {name: read(made, name) for name in files} == files
+    marks = {"drafter": drafter_mark(drafter), "target": target_mark(target)}
+    assert made.facts["marks"] == marks and made.facts["tli"] == 1
+    assert np.frombuffer(read(made, "vocabulary"), "<i4").tolist() == list(range(64))
 
 
-def test_a_tied_head_is_not_there_twice():
+@pytest.mark.parametrize("tied", [True, False])
+def test_embeddings_are_the_heads_own_weights_where_the_target_ties_them(tied):
+    target = tiny_target(tie_word_embeddings=tied)
+    drafter = useful("moa-n0", target)
+    drafter.vocabulary = torch.tensor([3, 8, 40])
+    files = web_files(drafter, target)
+    size = target.config.hidden_size
+    assert (len(files["head"]) < 2 * 3 * size + size * size * 4) or not tied
+    (rows,) = packed_session("embed", files).run(None, {"tokens": np.array([2, 0])})
+    true = target.embed.weight[[40, 3]]
+    assert (torch.from_numpy(rows[0]) - true).abs().max() < true.abs().max() / 60
+
+
+def test_drafters_share_what_they_have_in_common():
     target = tiny_target(tie_word_embeddings=True)
-    assert "head" not in read(pack(target, useful("eagle2", target)))[1]
+    one, other = (
+        pack(target, useful(name, target)).facts["files"] for name in ("moa-n1", "eagle2")
+    )
+    same = {name for name in one if one[name] == other[name]}
+    assert same == {"runtime", "embed", "head", "words", "vocabulary"}
 
 
 def test_words_are_the_bytes_of_all_tokens():
     tokenizer = tiny_tokenizer()
     target = tiny_target(vocab_size=len(tokenizer) + 3)  # rows that no token has
     target.tokenizer = tokenizer
-    header, _ = read(pack(target, useful("moa-n0", target)))
-    assert len(header["words"]) == len(tokenizer) + 3
+    made = pack(target, useful("moa-n0", target))
+    words = json.loads(read(made, "words"))
+    assert len(words) == len(tokenizer) + 3
     text = "Füchse 🦊 ran."
-    parts = [header["words"][token] for token in tokenizer.encode(text)]
+    parts = [words[token] for token in tokenizer.encode(text)]
     assert "".join(parts).encode("latin-1").decode() == text
+    assert made.facts["special"] == tokenizer.all_special_ids
 
 
-@pytest.mark.parametrize("method", ["vanilla", "tandem", "eagle"])
+@pytest.mark.parametrize("method", ["vanilla", "tandem", "eagle", "eagle3"])
 def test_what_no_browser_runs_is_refused(method):
     target = tiny_target()
     with pytest.raises(UserError, match="cannot draft in a browser"):
         pack(target, drafter_of(method, target))
 
 
-def test_other_layers_are_refused(monkeypatch):
-    target = tiny_target()
-    monkeypatch.setattr(target.config, "hidden_act", "gelu")
-    with pytest.raises(UserError, match="choose N = 0"):
+def test_heads_that_no_graph_has_are_refused():
+    target = tiny_target(hidden_size=48, num_attention_heads=4)  # of 12 numbers
+    with pytest.raises(UserError, match="cannot run the layers"):
         pack(target, useful("moa-n1", target))
-    assert torch.is_tensor(read(pack(target, useful("moa-n0", target)))[1]["embed"])
+
+
+def test_the_libraries_are_those_of_npm():
+    for files in FILES.values():
+        for name, known in files.items():
+            assert sha256(gzip.decompress(packed(name))).hexdigest() == known

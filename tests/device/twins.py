@@ -1,14 +1,13 @@
 """For tests: what the browser drafts with, in Python, and what it should draft."""
 
 import base64
-import copy
-import json
 from contextlib import closing, contextmanager
 from threading import Thread
 from time import sleep
 
 import msgspec
 import numpy as np
+import onnxruntime
 import torch
 import uvicorn
 from starlette.applications import Starlette
@@ -16,10 +15,10 @@ from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
 
 from moa_core.decoding.verify import Sampling, choose, walk
-from moa_core.drafters.eagle import EagleDrafter, EagleNet
-from moa_core.drafters.moa import MoADrafter, MoANet
+from moa_core.engine.session import rows
+from moa_core.engine.web import web_drafter, web_files
 from moa_core.link.wire import pack as pack_half
-from moa_core.model.target import Target
+from moa_core.link.wire import unpack
 from tests.models import useful
 
 BLANK = "<!doctype html><title>A drafter in the browser</title><link rel=icon href=data:,>"
@@ -43,71 +42,71 @@ def loud(method, target):
     return drafter
 
 
-def read(file):
-    """Header and tensors of a drafter's file, in float32."""
-    size = int.from_bytes(file[:4], "little")
-    header, body = json.loads(file[4 : 4 + size]), file[4 + size :]
-    return header, {name: _tensor(body, place) for name, place in header["tensors"].items()}
+def packed_session(graph, files):
+    """The graph as it is downloaded, in Python."""
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 1
+    options.log_severity_level = 3
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_BASIC
+    names = ["head", "layers"]
+    sizes = [len(files[name]) for name in names]
+    options.add_external_initializers_from_files_in_memory(
+        names, [files[name] for name in names], sizes
+    )
+    return onnxruntime.InferenceSession(files[graph], options, ["CPUExecutionProvider"])
 
 
-def _tensor(body, place):
-    shape, count = place["shape"], int(np.prod(place["shape"]))
-    if "scales" not in place:
-        return torch.tensor(np.frombuffer(body, np.float32, count, place["data"])).view(shape)
-    whole = np.frombuffer(body, np.int8, count, place["data"]).astype(np.float32).reshape(shape)
-    scales = np.frombuffer(body, np.float32, shape[0], place["scales"])
-    return torch.from_numpy(whole * scales[:, None])
+def twin(target, drafter):
+    """The drafter as a browser has it, in Python: its graphs, run by onnxruntime."""
+    files, kind = web_files(drafter, target), type(web_drafter(drafter, target))
+    draft, embed = (packed_session(name, files) for name in ("draft", "embed"))
+    words = torch.arange(len(target.embed.weight))
+    words = words if drafter.vocabulary is None else drafter.vocabulary
+    places = {int(word): place for place, word in enumerate(words)}
 
+    class Twin(kind):
+        _table = None
 
-def twins(target, drafter, file):
-    """Target and drafter with the weights of a file, where it has them."""
-    header, tensors = read(file)
-    model = copy.deepcopy(target.model)
-    layers = model.base_model.layers
-    own = {"embed": "embed_tokens.weight", "norm": "norm.weight"}
-    with torch.no_grad():
-        for name, tensor in tensors.items():
-            if name.startswith("tail."):
-                _, place, rest = name.split(".", 2)
-                first = len(layers) - header["tli"]
-                layers[first + int(place)].get_parameter(rest).copy_(tensor)
-            elif name in own:
-                model.base_model.get_parameter(own[name]).copy_(tensor)
-            elif name == "head":
-                model.get_output_embeddings().weight.copy_(tensor)
-    twin = Target(model, target.tokenizer, target.name)
-    if isinstance(drafter, MoADrafter):
-        net = MoANet(drafter.net.config)
-        made = MoADrafter(net, twin, drafter.tli, drafter.name)
-    else:
-        net = EagleNet(drafter.net.config)
-        made = EagleDrafter(net, twin, drafter.name)
-    named = {"sa": "self_attention", "ca": "cross_attention", "eagle": "layers.0", "fc": "fc"}
-    state = dict(drafter.net.state_dict())
-    for name, tensor in tensors.items():
-        first, _, rest = name.partition(".")
-        if first in named:
-            state[f"{named[first]}.{rest}"] = tensor
-    net.load_state_dict(state)
-    net.eval().requires_grad_(False)
-    return twin, made
+        def session(self):
+            return draft
+
+        def _embedded(self, tokens):
+            known = [places.get(int(token), 0) for token in tokens]
+            (found,) = embed.run(None, {"tokens": np.array(known)})
+            for row, token in enumerate(tokens):
+                if int(token) not in places:
+                    found[0, row] = target.embed.weight[token]
+            return found
+
+        def _ask(self, run, tokens, start, past, seen, **more):
+            count = len(tokens)
+            at = range(start, start + count) if seen is None else [start] * count
+            inputs = {**rows(tokens, at, past, seen), **more, "rows": self._embedded(tokens)}
+            del inputs["tokens"]
+            kept = 1 if seen is None else count
+            shapes = {"logits": (1, kept, len(words))}
+            shapes |= {f"new.{name}": (1, kept, target.config.hidden_size) for name in more}
+            logits, *found = run(inputs, shapes)
+            return [logits[0], *found]
+
+    return Twin(drafter, target, True)
 
 
 @torch.inference_mode()
-def replay(target, drafter, file, prompt, tree, count):
-    """A greedy run whose trees are drafted with a file's weights: of each cycle the ids learnt, the
-    server outputs (MessagePack in base64), the root and the tree."""
-    twin, own = twins(target, drafter, file)
+def replay(target, drafter, prompt, tree, count, kind="f32"):
+    """A greedy run whose trees are drafted as in a browser: of each cycle the ids learnt, the root,
+    the server half (MessagePack in base64) and the tree."""
+    own = twin(target, drafter)
     target, capacity = target.fork(), len(prompt) + count + 128
     drafter.open_server(target, capacity)
-    own.open(twin, capacity)
+    own.open(target, capacity)
     logits, learnt = target.prefill(prompt, capacity)
     token, written, cycles = int(logits.argmax()), 1, []
     while written < count:
-        half = drafter.server_outputs(learnt)
-        own.observe(learnt.ids, half)
+        packed = pack_half(drafter.server_outputs(learnt), kind)
+        own.observe(learnt.ids, unpack(packed, torch.float32, torch.device("cpu")))
         drafted = own.propose(token, tree)
-        packed = base64.b64encode(msgspec.msgpack.encode(pack_half(half, "f32"))).decode()
+        packed = base64.b64encode(msgspec.msgpack.encode(packed)).decode()
         found = {
             "tokens": drafted.tokens,
             "parents": drafted.parents,
@@ -122,12 +121,12 @@ def replay(target, drafter, file, prompt, tree, count):
 
 
 @torch.inference_mode()
-def alone(target, drafter, file, text, count):
-    """What a drafter with a file's weights writes by itself after the last token of a text."""
-    twin, own = twins(target, drafter, file)
+def alone(target, drafter, text, count):
+    """What a drafter writes by itself after the last token of a text, as in a browser."""
+    own = twin(target, drafter)
     target, capacity = target.fork(), len(text) + count + 8
     drafter.open_server(target, capacity)
-    own.open(twin, capacity)
+    own.open(target, capacity)
     _, learnt = target.prefill(text[:-1], capacity)
     own.observe(learnt.ids, drafter.server_outputs(learnt))
     steps = own.alone(text[-1])

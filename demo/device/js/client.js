@@ -1,7 +1,7 @@
 // The decode loop: speculative decoding over a link that may be lost.
 import { LinkLost } from "./connection.js";
+import { drafter as fresh } from "./drafter.js";
 import { best, chain, grow, walk } from "./tree.js";
-import { drafter as fresh } from "./weights.js";
 
 const LOOK = 50; // ms between two checks of the link when there is nothing else to do
 const GREEDY = { temperature: 0, top_p: 1, top_k: 0, seed: 0 };
@@ -10,18 +10,18 @@ class NoAnswer extends Error {}
 /**
  * Decode a prompt and yield each event as it happens; the last event is "finished".
  *
- * model     the opened file of a drafter; remote: a connected target
+ * model     an opened drafter; remote: a connected target
  * settings  {count: most new tokens, tree, sampling,
  *           patience: ms to wait for the link when there is no more to write alone}
  * stopped   returns whether to stop now
  */
 export async function* decode(model, remote, prompt, settings, stopped = () => false) {
-  const { context, eos_ids: ends } = model.header;
+  const { context, eos_ids: ends } = model.facts;
   const { patience, count: most, tree: shape } = settings;
   const wanted = Math.min(most, context - prompt.length);
   const { depth, breadth, budget } = shape;
   const capacity = prompt.length + wanted + 2 * (depth + 2 + Math.max(budget, breadth * depth));
-  const drafter = fresh(model, capacity);
+  const drafter = fresh(model, capacity, remote.rows);
   const ask = (question, options = {}) => asked(remote, patience, stopped, question, options);
   let reason;
   try {
@@ -48,8 +48,7 @@ export async function* decode(model, remote, prompt, settings, stopped = () => f
       const levels = Math.min(depth, context - 1 - position); // positions are limited
       let tree = chain(token, unverified);
       if (!unverified.length) {
-        const expand = (level) => drafter.expand(level);
-        tree = await grow(token, drafter.root(token), expand, { ...shape, depth: levels });
+        tree = await grow(token, drafter, { ...shape, depth: levels });
         drafter.forget();
       }
       const how = { offline: unverified.length > 0, levels };
@@ -65,7 +64,7 @@ export async function* decode(model, remote, prompt, settings, stopped = () => f
       // 4) Accept the longest drafted path the target agrees with; its next choice is the bonus.
       const { path, bonus } = walk(tree, choices.tokens);
       token = bonus;
-      learnt = remote.keep(path);
+      learnt = remote.keep(path, bonus);
       emitted = cut([...learnt.ids.slice(1), token], wanted - count, ends);
       unverified = alone.after(emitted);
       count += emitted.length;
@@ -103,7 +102,7 @@ async function* asked(remote, patience, stopped, question, { alone, retry }) {
     }
     waited += performance.now() - looked;
     if (stopped() || (!able && waited > patience)) throw new NoAnswer();
-    if (able) yield alone.step();
+    if (able) yield await alone.step();
   }
 }
 
@@ -119,8 +118,11 @@ class Alone {
   }
 
   /** Write the drafter's greedy choice. */
-  step() {
-    const began = performance.now(), [{ token, score }] = best(after(this.drafter, this.root, this.tokens));
+  async step() {
+    const began = performance.now(), { drafter, tokens } = this, level = tokens.length;
+    const last = { level, tokens: tokens.slice(-1), parents: [0], paths: [[...tokens.keys()]] };
+    const logits = await (level ? drafter.expand(last) : drafter.root(this.root));
+    const [{ token, score }] = best(logits, drafter.vocabulary);
     this.tokens.push(token);
     const position = this.position + this.tokens.length, prob = Math.exp(score);
     return { type: "offline token", position, token, prob, seconds: seconds(began) };
@@ -132,13 +134,6 @@ class Alone {
     const same = sure.every((token, at) => token === this.tokens[at]);
     return same ? this.tokens.slice(sure.length) : [];
   }
-}
-
-/** Logits after the last token of a chain, step by step. */
-function after(drafter, root, tokens) {
-  const level = tokens.length;
-  if (!level) return drafter.root(root);
-  return drafter.expand({ level, tokens: [tokens.at(-1)], parents: [0], paths: [[...tokens.keys()]] });
 }
 
 /** Tokens up to the first that ends a text, and no more than fit. */

@@ -15,9 +15,9 @@ export class Refused extends Error {
 
 /** One direction of a link: delays messages like a slower link, and keeps their order. */
 class Way {
-  constructor() {
-    Object.assign(this, { free: 0, due: 0, held: 0 });
-  }
+  free = 0;
+  due = 0;
+  held = 0;
 
   /** delay: ms. mbps: nothing for no limit. */
   put(bytes, delay, mbps, pass) {
@@ -26,24 +26,31 @@ class Way {
     this.due = Math.max(this.due, this.free + delay);
     if (!this.held && this.due <= now) return pass();
     this.held++;
-    setTimeout(() => {
-      this.held--;
-      pass();
-    }, this.due - now);
+    setTimeout(() => (this.held--, pass()), this.due - now);
   }
 }
 
 /** A connection that counts its bytes. */
 export class Wire {
+  up = new Way();
+  down = new Way();
+  joiner = new Joiner();
+  queue = [];
+  gone = false;
+  sent = 0;
+  received = 0;
+  wake = () => {};
+
   /** link: {delay, up, down}: ms each way and Mbit/s to simulate. It may change at any time. */
   static async open(url, greeting, link) {
-    const wire = new Wire(link), began = performance.now();
-    wire.socket = new WebSocket(url);
-    wire.socket.binaryType = "arraybuffer";
-    wire.socket.onmessage = ({ data }) =>
-      wire.down.put(data.byteLength, link.delay, link.down, () => wire.heard(data));
-    wire.socket.onclose = () => wire.drop();
-    wire.socket.onopen = () => wire.send(greeting);
+    const wire = new Wire(), began = performance.now(), socket = new WebSocket(url);
+    Object.assign(wire, { link, socket });
+    Object.assign(socket, {
+      binaryType: "arraybuffer",
+      onmessage: ({ data }) => wire.down.put(data.byteLength, link.delay, link.down, () => wire.heard(data)),
+      onclose: () => wire.drop(),
+      onopen: () => wire.send(greeting),
+    });
     try {
       wire.welcome = await wire.receive(CONNECT);
       if (wire.welcome.type !== "welcome") throw new Error("The server did not answer with a welcome.");
@@ -53,12 +60,6 @@ export class Wire {
     }
     wire.roundTrip = (performance.now() - began) / 3; // TCP's handshake, WebSocket's, and hello
     return wire;
-  }
-
-  constructor(link) {
-    Object.assign(this, { link, up: new Way(), down: new Way(), joiner: new Joiner(), queue: [] });
-    Object.assign(this, { gone: false, sent: 0, received: 0 });
-    this.wake = () => {};
   }
 
   send(message) {
@@ -93,11 +94,8 @@ export class Wire {
 
   frame(silence) {
     return new Promise((done) => {
-      const timer = setTimeout(() => done(false), silence);
-      this.wake = () => {
-        clearTimeout(timer);
-        done(true);
-      };
+      const timer = setTimeout(done, silence, false);
+      this.wake = () => (clearTimeout(timer), done(true));
     });
   }
 

@@ -1,19 +1,28 @@
 // A target across a link: sends it requests, and notices when the link is lost.
 import { LinkLost, Wire } from "./connection.js";
-import { hello, prefill, unpack, verify } from "./wire.js";
+import { floats, hello, prefill, unpack, verify } from "./wire.js";
 
 const SILENCE = 1000; // ms without a sign of life, or ROUND_TRIPS round trips if that is longer
 const ROUND_TRIPS = 3;
 
-/** The target for the decode loop, in one run. */
+/** The target for the decode loop, in one run.
+ *
+ * rows  embeddings of tokens outside the drafter's vocabulary, by token: the server sends them
+ */
 export class Remote {
-  /** header: of the drafter's file. kind: number format of messages. link: simulated delays. */
-  constructor(url, header, link, kind = "bf16") {
-    const { name, marks } = header;
-    Object.assign(this, { url, link, mark: marks.target });
+  number = 0;
+  read = [];
+  found = true;
+  closed = false;
+  barred = false;
+  before = { sent: 0, received: 0 }; // over earlier connections
+  rows = new Map();
+
+  /** model: of the drafter. kind: number format of messages. link: simulated delays. */
+  constructor(url, { facts, places }, link, kind = "bf16") {
+    const { name, marks } = facts;
+    Object.assign(this, { url, link, places, mark: marks.target });
     this.terms = { token: "", drafter: name, fingerprint: marks.drafter, kind };
-    Object.assign(this, { number: 0, read: [], found: true, closed: false, barred: false });
-    Object.assign(this, { sent: 0, received: 0 });
   }
 
   async connect(session = "") {
@@ -24,7 +33,7 @@ export class Remote {
       wire.close();
       throw new Error("The server’s target has changed: reload the page.");
     }
-    Object.assign(this, this.bytes, { wire });
+    Object.assign(this, { before: this.bytes, wire });
   }
 
   close() {
@@ -34,8 +43,8 @@ export class Remote {
 
   /** Bytes sent and received over all its connections. */
   get bytes() {
-    const { sent, received } = this.wire ?? {};
-    return { sent: this.sent + (sent ?? 0), received: this.received + (received ?? 0) };
+    const { sent = 0, received = 0 } = this.wire ?? {};
+    return { sent: this.before.sent + sent, received: this.before.received + received };
   }
 
   /** Cut the link, or allow reconnecting. */
@@ -57,27 +66,39 @@ export class Remote {
   }
 
   /** Accept the root and these nodes; returns their ids and their server half. */
-  keep(path) {
+  keep(path, bonus) {
     const ids = [0, ...path].map((node) => this.tree.tokens[node]);
     this.read.push(...ids);
+    this.keepRows([bonus], this.half);
     return { ids, half: unpack([this.half]) };
   }
 
   /** The prompt's server half, joined from its shares. After a loss, requests the rest. */
   async promptHalf() {
     this.read = [...this.prompt];
+    const all = this.prompt.length;
     let have = this.shares.reduce((sum, share) => sum + share.count, 0);
     if (this.resumed) {
       this.resumed = false;
       this.request = prefill(++this.number, this.prompt, this.capacity, this.sampling, have);
       this.send(this.request);
     }
-    while (have < this.prompt.length) {
+    while (have < all) {
       const share = await this.receive("share", this.request.number);
       this.shares.push(share);
-      have += share.count;
+      const ids = this.prompt.slice(have, (have += share.count));
+      this.keepRows(have < all ? ids : [...ids, this.first], share.half);
     }
     return unpack(this.shares.map(({ half }) => half));
+  }
+
+  /** Keep the embeddings of these tokens that are outside the vocabulary: the half has no others. */
+  keepRows(ids, half) {
+    const numbers = half.rows ? floats(half.rows) : [], width = half.rows?.[1][1];
+    delete half.rows;
+    ids.filter((id) => !this.places.has(id)).forEach((id, at) => {
+      this.rows.set(id, numbers.slice(at * width, (at + 1) * width));
+    });
   }
 
   /** Whether a lost link is back; waits for at most `milliseconds`. */
@@ -105,10 +126,9 @@ export class Remote {
     this.request = request;
     this.send(request);
     const kind = request.type === "prefill" ? "first" : "answer";
-    const answer = await this.receive(kind, request.number);
-    this.half = answer.half;
-    const { tokens = [answer.token], probs = [answer.prob], drafts, seconds } = answer;
-    return { tokens, probs, drafts, seconds };
+    const { token, prob, half, ...answer } = await this.receive(kind, request.number);
+    Object.assign(this, { half, first: token ?? this.first });
+    return { tokens: [token], probs: [prob], ...answer };
   }
 
   send(message) {
@@ -122,12 +142,7 @@ export class Remote {
   async receive(kind, number) {
     const silence = Math.max(SILENCE, ROUND_TRIPS * this.wire.roundTrip);
     for (;;) {
-      let message;
-      try {
-        message = await this.wire.receive(silence);
-      } catch (error) {
-        this.lose(error);
-      }
+      const message = await this.wire.receive(silence).catch((error) => this.lose(error));
       if (message.type === kind && message.number === number) return message;
     }
   }
@@ -138,8 +153,7 @@ export class Remote {
   lose(error) {
     if (!(error instanceof LinkLost) && !error.again) throw error;
     this.wire.drop();
-    this.found = false;
-    this.resumed = true;
+    Object.assign(this, { found: false, resumed: true });
     this.looking = this.look(this.wire.welcome.session);
     throw new LinkLost();
   }
@@ -152,10 +166,7 @@ export class Remote {
         if (this.closed) this.wire.close();
         return;
       } catch (error) {
-        if (!(error instanceof LinkLost) && !error.again) {
-          this.failed = error;
-          return;
-        }
+        if (!(error instanceof LinkLost) && !error.again) return (this.failed = error);
       }
       await new Promise((done) => setTimeout(done, pause));
     }

@@ -1,30 +1,30 @@
 // Turns events into lines for the page, as in demo/common/tokens/view.py, and the text so far.
-import { Reader, cutAt } from "./text.js";
+import { Reader } from "./text.js";
 
 const ENDS = {
   eos: "ended by the target", length: "stopped at the token limit", stopped: "stopped by you",
   context: "stopped: the target’s context is full", offline: "ended because the link stayed lost",
-  stop: "ended by a stop string",
 };
 
 export class Told {
+  ids = [];
+  alone = [];
+  cycle = 0;
+  text = "";
+  parted = null;
+
   /** count: tokens of the prompt. */
-  constructor(words, stops, count) {
-    Object.assign(this, { words, stops, count, reader: new Reader(words), ids: [], alone: [], cycle: 0 });
-    Object.assign(this, { sure: "", over: false, parted: null });
+  constructor(words, count) {
+    Object.assign(this, { words, count, reader: new Reader(words) });
   }
 
   /** The event with its line, the verified text, and the text written alone after it. */
   after(event) {
-    const line = this[event.type.replace(" ", "_")]?.(event), ended = event.type === "finished";
-    const sure = cutAt(this.stops, this.sure, ended && !this.alone.length);
-    const whole = this.sure + this.alone.map(({ piece }) => piece).join("");
-    const provisional = cutAt(this.stops, whole, ended).text.slice(sure.text.length);
-    this.over = sure.found;
-    const told = { ...event, line, text: sure.text, provisional, parted: this.parted };
-    if (!ended) return told;
-    const reason = sure.found ? "stop" : event.reason;
-    return { ...told, ids: this.ids, alone: this.alone.map(({ token }) => token), reason };
+    const line = this[event.type.replace(" ", "_")]?.(event), { text, parted } = this;
+    const provisional = this.alone.map(({ piece }) => piece).join("");
+    const told = { ...event, line, text, provisional, parted };
+    if (event.type !== "finished") return told;
+    return { ...told, ids: this.ids, alone: this.alone.map(({ token }) => token) };
   }
 
   prefilled({ token, position, prob }) {
@@ -45,9 +45,9 @@ export class Told {
 
   offline_token({ token, position, prob }) {
     this.alone.length = position - this.count - this.ids.length; // it may have started again
-    if (!this.alone.length) this.aside = this.reader.fork(this.ids);
+    if (!this.alone.length) this.aside = new Reader(this.words, this.ids);
     const piece = this.aside.push(token);
-    this.alone.push({ token, piece, prob });
+    this.alone.push({ token, piece });
     return { offline: this.token(token, piece, prob, null), at: position };
   }
 
@@ -65,19 +65,20 @@ export class Told {
     const bonus = emitted.length > path.length ? this.token(emitted.at(-1), pieces.at(-1), null, probs[last]) : null;
     const [branch, after] = bonus && !offline ? struck(tree, path) : [[], 0];
     const whole = (share) => (share > 0 ? Math.max(Math.round(1e4 * share), 1) : 0);
-    const texts = tree.tokens.map((token) => this.words.alone(token));
-    const special = tree.tokens.flatMap((token, node) => (this.words.special(token) ? [node] : []));
-    const target = drafts.map(whole), choice = [this.words.alone(tokens[last]), whole(probs[last])];
-    const drawn = { texts, parents: tree.parents, draft: odds.map(whole), target, special, path, bonus: choice };
+    const drawn = {
+      texts: tree.tokens.map((token) => this.words.alone(token)), parents: tree.parents,
+      draft: odds.map(whole), target: drafts.map(whole), path,
+      special: tree.tokens.flatMap((token, node) => (this.words.special(token) ? [node] : [])),
+      bonus: [this.words.alone(tokens[last]), whole(probs[last])],
+    };
     return {
       cycle: this.cycle++, at: position, accepted, bonus, branch, after, confirmed, changed,
-      tree: offline || texts.length < 2 ? null : drawn,
+      tree: offline || tree.tokens.length < 2 ? null : drawn,
     };
   }
 
   finished({ reason }) {
-    const end = this.over ? "stop" : reason;
-    return { end, summary: ENDS[end] };
+    return { end: reason, summary: ENDS[reason] };
   }
 
   /** The drafter's probability of a node after its parent. */
@@ -88,7 +89,7 @@ export class Told {
   push(token) {
     const piece = this.reader.push(token);
     this.ids.push(token);
-    this.sure += piece;
+    this.text += piece;
     return piece;
   }
 
@@ -100,17 +101,13 @@ export class Told {
 
 /** The likeliest rejected branch, and the number of accepted nodes before it. */
 function struck({ parents, logProbs }, path) {
-  const better = (one, other) => (one === undefined || logProbs[other] > logProbs[one] ? other : one);
-  const under = (node) => parents.flatMap((parent, child) => (parent === node ? [child] : [])).reduce(better, undefined);
-  const below = (node) => {
-    const chain = [];
-    for (let next = under(node); next !== undefined; next = under(next)) chain.push(next);
-    return chain;
-  };
+  const likeliest = (nodes) =>
+    nodes.reduce((one, other) => (one === undefined || logProbs[other] > logProbs[one] ? other : one), undefined);
+  const under = (node) => likeliest(parents.flatMap((parent, child) => (parent === node ? [child] : [])));
+  const below = (node) => (under(node) === undefined ? [] : [under(node), ...below(under(node))]);
   const kept = [0, ...path], chain = below(kept.at(-1));
   if (chain.length) return [chain, path.length];
   const beside = parents.flatMap((parent, node) => (kept.includes(parent) && !kept.includes(node) ? [node] : []));
-  if (!beside.length) return [[], 0];
-  const best = beside.reduce(better, undefined);
-  return [[best, ...below(best)], kept.indexOf(parents[best])];
+  const best = likeliest(beside);
+  return best === undefined ? [[], 0] : [[best, ...below(best)], kept.indexOf(parents[best])];
 }

@@ -1,20 +1,21 @@
-// The drafter's own thread. The page says:
-//   {do: "open", base, name}   look a drafter up           -> "facts" {bytes}
-//   {do: "fetch"}              fetch and open it           -> "progress" {bytes}, "ready" {header}
-//   {do: "run", prompt, count, tree, patience, stops, sampling, kind, cutAt, pause}   decode
+// The drafter's own thread. device.js, on the page, is the way to it. It is told:
+//   {do: "open", base, name}   look a drafter up           -> "facts" {bytes, left: of them to fetch}
+//   {do: "fetch"}              fetch and open it           -> "progress" {bytes}, "ready" {facts}
+//   {do: "run", prompt, count, tree, patience, sampling, kind, cutAt, pause}   decode
 //                              token ids -> events, as told.js tells them, the last one with the
 //                              whole trace; cutAt: tokens after which the link is cut; pause: ms
 //                              after each token that is written alone, for whoever reads along
 //   {do: "link", delay, up, down}   make the link slower
 //   {do: "stop"}, {do: "cut"}, {do: "mend"}   end the run; cut the link, and let it be mended
-// and hears {type: "failed", words} of what went wrong.
+// and says {type: "failed", words} of what went wrong.
 import { decode } from "./client.js";
 import { LinkLost } from "./connection.js";
+import { download, facts } from "./download.js";
+import { open } from "./drafter.js";
 import { Remote } from "./link.js";
 import { Words } from "./text.js";
 import { Told } from "./told.js";
 import { Trace } from "./trace.js";
-import { facts, fetchFile, open } from "./weights.js";
 
 const link = { delay: 0, up: 0, down: 0 };
 let base, found, model, words, remote, stopped = false, cut = false, cutAt = Infinity;
@@ -23,33 +24,32 @@ const jobs = {
   async open(asked) {
     base = new URL(asked.base, self.location).href;
     found = await facts(base, asked.name);
-    postMessage({ type: "facts", ...found });
+    postMessage({ type: "facts", name: found.name, bytes: found.bytes, left: found.left });
   },
 
   async fetch() {
-    const told = (bytes) => postMessage({ type: "progress", bytes });
-    model = open(await fetchFile(base, found, told));
-    words = new Words(model.header);
-    const { name, tree, context, tli } = model.header;
+    const files = await download(base, found, (bytes) => postMessage({ type: "progress", bytes }));
+    words = new Words(JSON.parse(new TextDecoder().decode(files.words)), found.special);
+    model = await open(found, files);
+    const { name, tree, context, tli } = found;
     postMessage({ type: "ready", name, tree, context, tli });
   },
 
-  async run({ prompt, count, stops = [], kind, pause = 0, ...asked }) {
+  async run({ prompt, count, kind, pause = 0, ...asked }) {
     if (remote && !remote.closed) throw new Error("A run is under way.");
     [stopped, cutAt] = [false, asked.cutAt ?? Infinity];
-    remote = new Remote(`${base.replace(/^http/, "ws")}/link`, model.header, link, kind);
+    remote = new Remote(`${base.replace(/^http/, "ws")}/link`, model, link, kind);
     remote.bar(cut);
     try {
       await remote.connect();
-      const { tree = model.header.tree, patience = 0, sampling } = asked;
-      const settings = { count, tree, sampling, patience };
-      const seen = new Told(words, stops, prompt.length), kept = new Trace(prompt, model.header.tli);
-      for await (const event of decode(model, remote, prompt, settings, () => stopped || seen.over)) {
+      const { tree = found.tree, patience = 0, sampling } = asked;
+      const told = new Told(words, prompt.length), kept = new Trace(prompt, found.tli);
+      for await (const event of decode(model, remote, prompt, { count, tree, sampling, patience }, () => stopped)) {
         const { bytes } = remote, trace = kept.add(event, bytes);
-        postMessage({ ...seen.after(event), bytes, trace });
+        postMessage({ ...told.after(event), bytes, trace });
         if (event.type === "offline token" && pause) await new Promise((done) => setTimeout(done, pause));
         // Not before the drafter has what the target learnt of the prompt.
-        if (event.type === "verified" && seen.ids.length >= cutAt) jobs.cut();
+        if (event.type === "verified" && told.ids.length >= cutAt) jobs.cut();
       }
     } finally {
       remote.close();

@@ -24,6 +24,7 @@ os.environ |= {
 import pytest
 import torch
 from helpers import CHAIN, COUNT, Chain, Recorded, Step, make
+from moa_core.loading.untrusted import read_config, read_tensors
 from moa_vllm import proposer
 from moa_vllm.proposer import MoAProposer
 from transformers import AutoModelForCausalLM, AutoTokenizer
@@ -33,7 +34,6 @@ from moa_core.assets import ASSETS
 from moa_core.drafters.moa import MoADrafter
 from moa_core.loading.catalog import files_of, locate
 from moa_core.loading.drafter_files import build_drafter
-from moa_core.loading.untrusted import read_config, read_tensors
 from moa_core.model.target import Target
 
 
@@ -112,7 +112,7 @@ def chain(own: tuple[Target, MoADrafter]) -> Chain:
         capacity = len(ids) + 2 * COUNT
         drafter.open(target, capacity)
         _, observed = target.prefill(ids[:-1], capacity)
-        drafter.observe(observed.ids, drafter.server_half(observed))
+        drafter.observe(observed.ids, drafter.server_outputs(observed))
         return list(drafter.propose(ids[-1], CHAIN).tokens[1:])
 
     return drafts

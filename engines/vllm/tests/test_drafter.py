@@ -71,7 +71,7 @@ def test_chains_of_several_texts(name: str, few: bool) -> None:
         run, one = whole.fork(), drafter.fork()
         one.open(run, 64)
         _, observed = run.prefill(text[:-1], 64)
-        one.observe(observed.ids, one.server_half(observed))
+        one.observe(observed.ids, one.server_outputs(observed))
         wanted.append(list(one.propose(text[-1], CHAIN).tokens[1:]))
         at = torch.arange(len(text) - 1)
         here = mine[at // BLOCK] * BLOCK + at % BLOCK

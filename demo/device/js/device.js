@@ -1,0 +1,83 @@
+// The drafter in this browser, for the page: the only way to it. A page does
+//   const drafter = new Device(base, heard);   base: the address of /device
+//   drafter.choose(name)    look a drafter up; nothing is downloaded
+//   drafter.load()          download it, or go on where that stopped, and open it
+//   drafter.run(asked)      decode, once it is ready: see worker.js
+//   drafter.tell("cut")     or "mend", "stop"; drafter.link(delay, up, down)
+// and hears each event of worker.js, after `state`, `share` and `words` have followed it:
+//   "none"        it cannot draft here, and `words` says why: the server cuts the link instead
+//   "not loaded"  `bytes` to download, `left` of them
+//   "loading"     `share` of it is here
+//   "ready"
+//   "offline"     it writes alone
+
+const MEGA = 1e6;
+
+/** Why this browser cannot draft; "" if it can. */
+export function lacking(scope = globalThis) {
+  const needed = { WebAssembly: "WebAssembly", Worker: "worker threads", WebSocket: "WebSockets" };
+  const missing = Object.keys(needed).filter((name) => !scope[name]);
+  return missing.length ? `This browser has no ${missing.map((name) => needed[name]).join(" and no ")}.` : "";
+}
+
+export class Device {
+  state = "none";
+  words = "";
+  share = 0;
+  name = "";
+
+  constructor(base, heard) {
+    Object.assign(this, { base, heard });
+  }
+
+  choose(name) {
+    if (name === this.name) return;
+    this.worker?.terminate();
+    Object.assign(this, { name, state: "none", share: 0, bytes: 0, left: 0, words: lacking() });
+    if (this.words) return this.heard({ type: "failed", words: this.words });
+    this.worker = new Worker(`${this.base}/js/worker.js`, { type: "module" });
+    this.worker.onmessage = ({ data }) => this.hear(data);
+    this.worker.onerror = () => this.hear({ type: "failed", words: "This browser cannot run the drafter." });
+    this.worker.postMessage({ do: "open", base: this.base, name });
+  }
+
+  load() {
+    if (this.state !== "not loaded") return;
+    Object.assign(this, { state: "loading", share: 1 - this.left / this.bytes });
+    this.tell("fetch");
+    this.heard({ type: "progress", bytes: this.bytes - this.left });
+  }
+
+  run(asked) {
+    this.worker.postMessage({ do: "run", ...asked });
+  }
+
+  link(delay, up, down) {
+    this.worker?.postMessage({ do: "link", delay, up, down });
+  }
+
+  tell(what) {
+    this.worker?.postMessage({ do: what });
+  }
+
+  /** What there is to know before `load`. */
+  get advice() {
+    const { connection: { saveData } = {}, deviceMemory = 8 } = navigator;
+    const size = `${(this.left / MEGA).toFixed(1)} MB, downloaded once and kept.`;
+    if (saveData) return `${size} Your browser asks to save data.`;
+    return deviceMemory < 2 ? `${size} This device has little memory: it may be slow.` : size;
+  }
+
+  hear(event) {
+    const { type, words = "", ...more } = event, loaded = ["ready", "offline"].includes(this.state);
+    if (type === "facts") Object.assign(this, { state: "not loaded", bytes: more.bytes, left: more.left });
+    if (type === "progress") this.share = more.bytes / this.bytes;
+    if (type === "offline token") this.state = "offline";
+    if (type === "ready" || (loaded && ["link back", "finished", "failed"].includes(type))) this.state = "ready";
+    else if (type === "failed") {
+      const again = this.state === "loading"; // what has arrived is kept
+      Object.assign(this, { state: again ? "not loaded" : "none", left: this.bytes * (1 - this.share), words });
+    }
+    this.heard(event);
+  }
+}

@@ -1,0 +1,66 @@
+// A drafter's files: downloaded in parts that are kept by their hash, so a download goes on where it
+// stopped, and drafters share what they have in common.
+
+const STORE = "moa-drafters";
+const store = () => globalThis.caches?.open(STORE); // none on a page without https
+
+/** What a drafter is (demo/device/weights.py); its bytes, and those left to fetch. */
+export async function facts(base, name) {
+  const url = `${base}/facts/${name}`, found = await fetch(url).catch(() => null);
+  const told = (await found?.json().catch(() => null)) ?? {};
+  if (!found?.ok) throw new Error(told.error ?? told.detail ?? "The server does not answer.");
+  if (told.format !== 3) throw new Error("This page is older than its server: reload it.");
+  const kept = await store(), parts = Object.values(told.files).flat();
+  await kept?.put(url, new Response(JSON.stringify(told))).catch(() => {});
+  const here = await Promise.all(parts.map(([hash]) => kept?.match(`${base}/parts/${hash}`)));
+  const sum = (some) => some.reduce((sum, [, , sent]) => sum + sent, 0);
+  return { ...told, bytes: sum(parts), left: sum(parts.filter((_, at) => !here[at])) };
+}
+
+/** Its files by name. progress: gets the bytes that are here, while some are fetched. */
+export async function download(base, { files }, progress) {
+  const kept = await store(), found = {};
+  let before = 0;
+  for (const [name, parts] of Object.entries(files)) {
+    const whole = new Uint8Array(parts.reduce((sum, [, size]) => sum + size, 0));
+    let at = 0;
+    for (const [hash, size, sent] of parts) {
+      const url = `${base}/parts/${hash}`, here = await kept?.match(url);
+      const told = (bytes) => progress(before + (sent * bytes) / size);
+      const part = whole.subarray(at, (at += size));
+      if (here) part.set(new Uint8Array(await here.arrayBuffer()));
+      else {
+        await fetchPart(url, part, told, kept ? "no-store" : "default"); // kept once, not twice
+        await kept?.put(url, new Response(part)).catch(() => {}); // it may be full
+      }
+      before += sent;
+    }
+    found[name] = whole;
+  }
+  if (kept) await tidy(kept);
+  return found;
+}
+
+async function fetchPart(url, part, told, cache) {
+  const found = await fetch(url, { cache });
+  if (!found.ok) throw new Error(`The server has other weights by now (${found.status}): reload this page.`);
+  const reader = found.body.getReader();
+  let at = 0;
+  for (let piece; !(piece = await reader.read()).done; told(at)) {
+    part.set(piece.value, at);
+    at += piece.value.length;
+  }
+  if (at !== part.length) throw new Error("The download broke off: press again to go on.");
+}
+
+/** Drop what no drafter in this browser has any more. */
+async function tidy(kept) {
+  const keys = await kept.keys(), used = new Set();
+  for (const key of keys.filter(({ url }) => url.includes("/facts/"))) {
+    const { files } = await (await kept.match(key)).json();
+    for (const [hash] of Object.values(files ?? {}).flat()) used.add(hash);
+  }
+  for (const key of keys) {
+    if (!key.url.includes("/facts/") && !used.has(key.url.split("/").at(-1))) await kept.delete(key);
+  }
+}

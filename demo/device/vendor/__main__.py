@@ -1,0 +1,3 @@
+from demo.device.vendor import fetch
+
+fetch()
