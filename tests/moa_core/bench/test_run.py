@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from moa_core.__main__ import main
-from moa_core.bench import run
+from moa_core.bench import compare, run
 from moa_core.bench.methods import Method
 from moa_core.bench.records import command_line
 from moa_core.bench.run import (
@@ -64,8 +64,9 @@ def test_a_whole_benchmark(bundle, tmp_path, capsys):
 
 
 def test_without_a_suite_ten_questions_of_each_set_are_asked(tmp_path, monkeypatch):
-    save_bundle(tmp_path / "models", max_position_embeddings=16_384)
+    save_bundle(tmp_path / "models")
     monkeypatch.setenv("MOA_MODELS", str(tmp_path / "models"))
+    monkeypatch.setattr(compare, "suite_ids", lambda prompts, target: [[5, 9]] * len(prompts))
     short = "--methods vanilla --max-new-tokens 1 --repeat 1 --device cpu --threads 1"
     assert main(["bench", *short.split(), "--out", str(tmp_path / "out")]) == 0
     results = json.loads((tmp_path / "out" / "results.json").read_text())

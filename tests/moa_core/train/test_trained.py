@@ -51,14 +51,14 @@ def drafted(target: Target, drafter: Any, text: str, count: int, tree: TreeSetti
 
 @pytest.mark.parametrize("name", FAMILIES)
 def test_trained_drafters_of_every_family_write_the_targets_own_text(name, data, tmp_path):
-    target, methods = speaking_target(**FAMILIES[name]), ("moa-n0", "moa-n1", "moa-n2")
+    target, methods = speaking_target(**FAMILIES[name]), ("moa-n0", "moa-n2")
     train(target, data, tmp_path, 40, Plan(methods, rows=4, row_length=64))
     log = logged(tmp_path)
-    for number, method in enumerate(methods):
+    for method in methods:
         losses = [line[method]["loss"] for line in log]
         assert len(losses) == 40 and sum(losses[-3:]) < 0.99 * sum(losses[:3])
         drafter = load_drafter(str(tmp_path / method), target)
-        assert isinstance(drafter, MoADrafter) and drafter.tli == number
+        assert isinstance(drafter, MoADrafter) and drafter.tli == int(method[-1])
         moved = drafter.net.state_dict()
         for key, weight in fresh(method, target, 0).net.state_dict().items():
             assert not torch.equal(moved[key], weight.bfloat16().float()), key
