@@ -27,7 +27,6 @@ os.environ |= {
 }
 
 import torch
-from moa_core.loading.untrusted import read_config, read_tensors
 from safetensors import safe_open
 from safetensors.torch import save_file
 from transformers import AutoTokenizer
@@ -36,6 +35,7 @@ from vllm import LLM, SamplingParams
 from moa_core.assets import ASSETS
 from moa_core.loading.catalog import files_of, locate
 from moa_core.loading.drafter_files import unpacked
+from moa_core.untrusted import read_config, read_tensors
 
 METHODS = ("plain", "ngram", "eagle3", "moa")
 

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from moa_core.loading.untrusted import read_config, read_tensors
 from numpy.typing import NDArray
 from torch import Tensor, nn
 from transformers import AutoModelForCausalLM, AutoTokenizer
@@ -23,6 +22,7 @@ from moa_core.loading.catalog import bundled_moa_for, files_of, locate, with_fil
 from moa_core.loading.drafter_files import build_drafter
 from moa_core.loading.presets import pinned
 from moa_core.model.target import Target
+from moa_core.untrusted import read_config, read_tensors
 from moa_vllm.drafter import PagedDrafter
 from moa_vllm.kv import Pages
 from moa_vllm.plugin import problem

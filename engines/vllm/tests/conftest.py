@@ -24,7 +24,6 @@ os.environ |= {
 import pytest
 import torch
 from helpers import CHAIN, COUNT, Chain, Recorded, Step, make
-from moa_core.loading.untrusted import read_config, read_tensors
 from moa_vllm import proposer
 from moa_vllm.proposer import MoAProposer
 from transformers import AutoModelForCausalLM, AutoTokenizer
@@ -35,6 +34,7 @@ from moa_core.drafters.moa import MoADrafter
 from moa_core.loading.catalog import files_of, locate
 from moa_core.loading.drafter_files import build_drafter
 from moa_core.model.target import Target
+from moa_core.untrusted import read_config, read_tensors
 
 
 @pytest.fixture(scope="session")
