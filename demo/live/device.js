@@ -10,10 +10,9 @@ let drafts = null; // what it is asked to decode, until it has
 let silence = null; // timer: no more tokens come
 
 const connected = () => document.querySelector("#connection input").checked;
-const method = () => lines[0]?.method ?? drafts?.name;
-const place = el("p", "drafter-state", "", { role: "status" }); // under the switch
-const words = add(place, el("span")).lastChild;
-const press = add(place, button("quiet-button", "Load it", () => device.load(), { hidden: true })).lastChild;
+const standing = el("p", "drafter-state", "", { role: "status" }); // under the switch
+const stands = add(standing, el("span")).lastChild;
+const loads = add(standing, button("quiet-button", "Load it", () => device.load(), { hidden: true })).lastChild;
 
 const STATES = {
   none: () => device.words && `${device.words} The server cuts its link instead.`,
@@ -25,10 +24,10 @@ const STATES = {
 
 function show_state() {
   const { state } = device, instead = ["not loaded", "loading"].includes(state) && !connected();
-  if (!place.isConnected) document.querySelector("#connection").append(place);
-  place.dataset.state = state;
-  words.textContent = STATES[state]() + (instead ? " Until then the server cuts its link instead." : "");
-  press.hidden = state !== "not loaded";
+  if (!standing.isConnected) document.querySelector("#connection").append(standing);
+  standing.dataset.state = state;
+  stands.textContent = STATES[state]() + (instead ? " Until then the server cuts its link instead." : "");
+  loads.hidden = state !== "not loaded";
   const here = ["ready", "offline"].includes(state) ? device.name : "";
   if (window.drafterHere === here) return;
   window.drafterHere = here;
