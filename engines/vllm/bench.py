@@ -88,6 +88,7 @@ def write_eagle3(source: Path, target: Path, folder: Path) -> None:
         "tie_word_embeddings": False, "draft_vocab_size": len(words),
         "eagle_aux_hidden_state_layer_ids": layers,
         **{key: config.get(key, False) for key in ("norm_before_residual", "norm_output")},
+        "norm_before_fc": "input_norm.weight" in tensors, "fc_norm": "fc_norm.0.weight" in tensors,
     }  # fmt: skip
     (folder / "config.json").write_text(json.dumps({**own, **sizes, **more}))
     save_file(tensors, folder / "model.safetensors", {"format": "pt"})
