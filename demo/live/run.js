@@ -17,6 +17,7 @@ let cut = null;
 let now = null; // the run: {settings, lines, traces, rival, measured}, and its stage: drafter, plain, "" when over
 let told = {}; // of the connection: up, cut, armed
 let props = {};
+let opening = false; // whether a saved trace is awaited
 const device = new Device(connection, heardHere);
 
 /** The view. */
@@ -97,7 +98,7 @@ function hear(message) {
   if ("step" in message) return measuring(message);
   if ("measured" in message) return measured(message);
   const { lane } = message;
-  if (message.run && !now?.doing) opened();
+  if (message.run && opening) opened();
   if (now?.doing !== lane) return;
   if ("trace" in message) return traced(lane, message.trace);
   now.lines[lane].push(message);
@@ -112,6 +113,7 @@ const ended = (lane) => now.lines[lane].find((line) => "end" in line)?.end;
 
 // Lines of a saved trace that was opened.
 function opened() {
+  opening = false;
   now = { settings: null, lines: { drafter: [], plain: [] }, traces: {}, measured: null, doing: "drafter" };
   stage.start();
   stage.plain.empty("Only one run is in this file.");
@@ -145,6 +147,7 @@ function finish(how) {
 function refused({ said, kind }) {
   status(said, kind);
   if (kind !== "error") return;
+  opening = false;
   stage.outdate("");
   if (now?.doing !== "drafter" || now.lines.drafter.length) {
     if (now?.doing) finish("stopped");
@@ -322,6 +325,7 @@ export function mountFiles({ element }) {
     if (file.size > 15_000_000) return status("This file is too large to open: the limit is 15 MB.", "error");
     if (now?.doing) stop();
     now = null;
+    opening = true;
     link.say({ do: "open", text: await file.text() });
   };
 }
