@@ -84,7 +84,7 @@ export function run(...list) {
   actions();
   buttons();
   if (here) return runHere(settings);
-  link.say({ do: "run", lane: "drafter", settings });
+  link.say({ do: "run", lane: "drafter", settings, after: told.armed ? ARMED : null });
 }
 
 export function stop() {
@@ -105,10 +105,9 @@ function hear(message) {
   if ("run" in message) status("");
   if ("run" in message) stage.begin(lane, message, { badge: lane === "plain" ? "run after it, to compare" : "" });
   else stage.hear(lane, message);
-  if (told.armed && lane === "drafter" && tokens() >= ARMED) turn();
+  if ("down" in message) lost();
 }
 
-const tokens = () => now.lines.drafter.reduce((sum, { accepted = [], bonus, first }) => sum + accepted.length + (bonus || first ? 1 : 0), 0);
 const ended = (lane) => now.lines[lane].find((line) => "end" in line)?.end;
 
 // Lines of a saved trace that was opened.
@@ -178,7 +177,7 @@ async function runHere(settings) {
     head.by = `${label}, tree ${depth}-${breadth}-${budget}, drafted in this browser`;
     now.lines.drafter.push(head);
     stage.begin("drafter", head, { badge: "drafted in this browser", arrival: true });
-    device.run({ prompt: ids, count: settings.tokens, tree: { depth, breadth, budget }, sampling: { temperature, top_p, seed, top_k: 0 } });
+    device.run({ cutAt: told.armed ? ARMED : Infinity, prompt: ids, count: settings.tokens, tree: { depth, breadth, budget }, sampling: { temperature, top_p, seed, top_k: 0 } });
   } catch {
     refused({ said: "The server cannot be reached.", kind: "error" });
   }
@@ -191,7 +190,7 @@ function heardHere(data) {
     now.lines.drafter.push(line);
     stage.hear("drafter", line);
   }
-  if (told.armed && tokens() >= ARMED) turn();
+  if (data.line && "down" in data.line) lost();
   if (data.type === "failed") refused({ said: data.words, kind: "error" });
   else if (data.trace) {
     const { method, prompt } = now.lines.drafter[0];
@@ -210,6 +209,12 @@ function turn() {
     if (now.here) device[told.cut ? "cut" : "mend"]();
     else link.say({ do: told.cut ? "cut" : "mend" });
   }
+  connection();
+}
+
+// The link was cut by arrangement.
+function lost() {
+  if (told.armed) Object.assign(told, { armed: false, cut: true });
   connection();
 }
 
