@@ -1,7 +1,8 @@
 """The stage's link to the server: a WebSocket that the page keeps open, and whose end it notices.
 
 The page says, in JSON:
-    {"do": "run", "lane": drafter or plain, "settings": {...}}   a plain run gives way to others
+    {"do": "run", "lane": drafter or plain, "settings": {...},   a plain run gives way to others
+     "after": tokens after which its link is cut, or null}
     {"do": "measure", "settings": {...}}    the method, EAGLE-2 and plain decoding, in turns
     {"do": "open", "text": a saved trace}
     {"do": "stop"}, {"do": "cut"}, {"do": "mend"}
@@ -155,13 +156,14 @@ class Visitor:
             self._say({"said": words, "kind": "wait"})
         engine.worker.join(self._who)
         try:
-            self._decode("drafter", request, stop)
+            after = asked.get("after")
+            self._decode("drafter", request, stop, after if isinstance(after, int) else None)
         finally:
             engine.worker.leave(self._who)
 
-    def _decode(self, lane: str, request: Any, stop: Stop) -> None:
+    def _decode(self, lane: str, request: Any, stop: Stop, after: int | None = None) -> None:
         def link(target: Target, drafter: Drafter) -> Cuttable:
-            self._cut = Cuttable(target, drafter, look=1 / ALONE)
+            self._cut = Cuttable(target, drafter, after, look=1 / ALONE)
             return self._cut
 
         run = self._engine.prepare(request, stop, link if lane == "drafter" else None)

@@ -18,6 +18,7 @@ let cut = null;
 let now = null; // the run: {settings, lines, traces, rival, measured}, and its stage: drafter, plain, "" when over
 let told = {}; // of the connection: up, cut, armed
 let props = {};
+let opening = false; // whether a saved trace is awaited
 const device = new Device(new URL("device", document.baseURI).href, heardHere);
 
 /** The view. */
@@ -84,7 +85,7 @@ export function run(...list) {
   actions();
   buttons();
   if (here) return runHere(settings);
-  link.say({ do: "run", lane: "drafter", settings });
+  link.say({ do: "run", lane: "drafter", settings, after: told.armed ? ARMED : null });
 }
 
 export function stop() {
@@ -98,21 +99,21 @@ function hear(message) {
   if ("step" in message) return measuring(message);
   if ("measured" in message) return measured(message);
   const { lane } = message;
-  if (message.run && !now?.doing) opened();
+  if (message.run && opening) opened();
   if (now?.doing !== lane) return;
   if ("trace" in message) return traced(lane, message.trace);
   now.lines[lane].push(message);
   if ("run" in message) status("");
   if ("run" in message) stage.begin(lane, message, { badge: lane === "plain" ? "run after it, to compare" : "" });
   else stage.hear(lane, message);
-  if (told.armed && lane === "drafter" && tokens() >= ARMED) turn();
+  if ("down" in message) lost();
 }
 
-const tokens = () => now.lines.drafter.reduce((sum, { accepted = [], bonus, first }) => sum + accepted.length + (bonus || first ? 1 : 0), 0);
 const ended = (lane) => now.lines[lane].find((line) => "end" in line)?.end;
 
 // Lines of a saved trace that was opened.
 function opened() {
+  opening = false;
   now = { settings: null, lines: { drafter: [], plain: [] }, traces: {}, measured: null, doing: "drafter" };
   stage.start();
   stage.plain.empty("Only one run is in this file.");
@@ -146,6 +147,7 @@ function finish(how) {
 function refused({ said, kind }) {
   status(said, kind);
   if (kind !== "error") return;
+  opening = false;
   stage.outdate("");
   if (now?.doing !== "drafter" || now.lines.drafter.length) {
     if (now?.doing) finish("stopped");
@@ -177,7 +179,7 @@ async function runHere(settings) {
     now.lines.drafter.push(head);
     stage.begin("drafter", head, { badge: "drafted in this browser", arrival: true });
     device.tell("mend");
-    device.run({ pause: READ, patience: 60_000, prompt: ids, count: settings.tokens, tree: { depth, breadth, budget }, sampling: { temperature, top_p, seed, top_k: 0 } });
+    device.run({ cutAt: told.armed ? ARMED : Infinity, pause: READ, patience: 60_000, prompt: ids, count: settings.tokens, tree: { depth, breadth, budget }, sampling: { temperature, top_p, seed, top_k: 0 } });
   } catch {
     refused({ said: "The server cannot be reached.", kind: "error" });
   }
@@ -191,7 +193,7 @@ function heardHere(data) {
     now.lines.drafter.push(line);
     stage.hear("drafter", line);
   }
-  if (told.armed && tokens() >= ARMED) turn();
+  if (data.line && "down" in data.line) lost();
   if (data.type === "failed") refused({ said: data.words, kind: "error" });
   else if (data.trace) {
     const { method, prompt } = now.lines.drafter[0];
@@ -210,6 +212,12 @@ function turn() {
     if (now.here) device.tell(told.cut ? "cut" : "mend");
     else link.say({ do: told.cut ? "cut" : "mend" });
   }
+  connection();
+}
+
+// The link was cut by arrangement.
+function lost() {
+  if (told.armed) Object.assign(told, { armed: false, cut: true });
   connection();
 }
 
@@ -325,6 +333,7 @@ export function mountFiles({ element }) {
     if (file.size > 15_000_000) return status("This file is too large to open: the limit is 15 MB.", "error");
     if (now?.doing) stop();
     now = null;
+    opening = true;
     link.say({ do: "open", text: await file.text() });
   };
 }

@@ -127,7 +127,7 @@ class Windows:
     def tab(self, look):
         """One with nothing in it."""
         page = self._left[look].pop() if self._left[look] else self._windows[look].new_page()
-        page.set_default_timeout(18_000)  # for the busiest machines; others need a hundredth
+        page.set_default_timeout(60_000)  # for the busiest machines; others need a hundredth
         return self.to_front(look, page)
 
     def to_front(self, look, page):

@@ -179,7 +179,7 @@ def test_a_word_opens_its_cycle_and_rejected_guesses_are_shown_by_choice(page):
 
 
 def test_a_cut_takes_effect_at_once_and_the_text_is_healed(page):
-    settings(page, tokens=512)
+    settings(page, tokens=200)
     page.fill("#prompt textarea", STORY)
     press(page, "✂ Cut the connection")
     assert "12 tokens into the next run" in page.inner_text(".cut-state")
