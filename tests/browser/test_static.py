@@ -5,25 +5,23 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 import pytest
-from demo.live.run import method_of
 
 from demo import static
+from demo.common.figures import method_of
 from demo.live.recording import recording
 from moa_core.decoding.trace import OfflineToken
 from tests.browser.conftest import every_look, keep_picture
-from tests.browser.driving import DONE, TEXT, can_be_read, figure
+from tests.browser.driving import LANE, TEXT, can_be_read, figure
 
 pytestmark = pytest.mark.browser
 
 WRITTEN = """() => {
-  const text = document.querySelector('#view .text').cloneNode(true);
+  const text = document.querySelector('#view .lane[data-lane=drafter] .text').cloneNode(true);
   const extras = '.rejected, .more, .break, .special, .partial';
   for (const extra of text.querySelectorAll(extras)) extra.remove();
   return text.textContent;
 }"""
-# How many tokens were written without the link, and what the page then says of it.
-ALONE = """count => document.querySelectorAll('#view .text .offline').length >= count
-  && document.querySelector('#view .headline').textContent"""
+OVER = f"{LANE}[data-state=done]"
 
 
 @contextmanager
@@ -61,36 +59,22 @@ def words(trace):
     return "".join(trace.about["words"]["output"])
 
 
-def count(page):
-    return page.inner_text("#view .count")
-
-
-def to_the_end(page):
-    page.select_option("#view select", "0")
-    page.wait_for_function(DONE)
-
-
 def test_a_run_plays_and_steps_with_its_trees(page):
     kept = recording().trace
-    page.wait_for_selector(f"{TEXT} .cycle:nth-of-type(3) [data-token=accepted]")
-    page.keyboard.press("Space")
-    now = count(page)
-    page.keyboard.press("ArrowRight")
-    assert count(page) != now
-    to_the_end(page)
+    page.wait_for_selector(OVER)
+    back, on = (page.get_by_role("button", name=f"{one} cycle") for one in ("Previous", "Next"))
+    while back.is_enabled():
+        back.click()
     drawn = set()
-    for _ in kept.cycles:
-        page.keyboard.press("ArrowLeft")
-    for cycle, (drafted, verified) in enumerate(kept.cycles, 1):
-        page.keyboard.press("ArrowRight")
-        assert count(page) == f"cycle {cycle} of {len(kept.cycles)}"
-        nodes = page.locator("[data-stage=tree] .node")
-        assert nodes.count() == (len(drafted.tree) + 1 if len(drafted.tree) > 1 else 0)
-        tree = page.locator("[data-stage=tree] .node.accepted")
-        assert tree.count() == len(verified.path) * (nodes.count() > 0)
+    for cycle, (_, verified) in enumerate(kept.cycles, 1):
+        on.click()
+        count = page.inner_text("#view .pacer .count").split(",")[0]
+        assert count == f"cycle {cycle} of {len(kept.cycles)}"
+        accepted = page.locator("[data-stage=tree] .node.accepted").count()
+        assert accepted == len(verified.path)
         drawn.add(page.inner_html("[data-stage=tree] svg"))
     assert len(drawn) > 1
-    to_the_end(page)
+    page.wait_for_selector(OVER)
     assert page.evaluate(WRITTEN) == words(kept)
     assert page.locator(f"{TEXT} [data-token=rejected]").count() > 0
     assert figure(page, "exact") == 1 and figure(page, "calls") == kept.target_calls
@@ -99,8 +83,8 @@ def test_a_run_plays_and_steps_with_its_trees(page):
 def test_it_can_be_read_and_used_by_keyboard_at_every_size(page):
     for _ in every_look(page):
         assert can_be_read(
-            page, f"{TEXT} .accepted .mark", f"{TEXT} .rejected .mark", "#view .headline",
-            "nav a", "nav a[aria-current]", "main h2", "main h2 + p", "footer p",
+            page, f"{TEXT} .accepted .mark", "#view .headline", "nav a",
+            "nav a[aria-current]", "main h2", "main h2 + p", "footer p",
         )  # fmt: skip
         keep_picture(page, "static")
     page.keyboard.press("Tab")
@@ -131,19 +115,12 @@ def test_the_cut_shows_what_the_drafter_writes_alone_and_what_becomes_of_it(page
     alone = len(kept.cut.of(OfflineToken))
     page.goto(page.url.split("#")[0] + "#cut")
     page.reload()
-    page.select_option("#view select", "300")
-    lost = page.wait_for_function(ALONE, arg=min(alone, 3)).json_value()
-    assert "The link is lost" in lost and page.locator("[data-link=lost]").count() == 1
-    page.wait_for_function(f"({ALONE})({alone})")
-    page.wait_for_selector(f"{TEXT} .confirmed, {TEXT} .changed")
-    to_the_end(page)
+    page.wait_for_selector(OVER)
     healed = page.locator(f"{TEXT} .confirmed, {TEXT} .changed")
     assert healed.count() == alone and not page.locator(f"{TEXT} .offline").count()
-    assert "The link is back" in page.inner_text("#view .said")
     assert page.evaluate(WRITTEN) == words(kept.plain) and figure(page, "exact") == 1
-    page.select_option("#view select", "300")
     page.get_by_role("link", name="A run").click()
-    page.wait_for_function("() => document.querySelector('#view [data-state=running]')")
+    page.wait_for_selector(f"{LANE}[data-state=running]")
 
 
 def test_what_a_model_wrote_is_no_markup(browser, tmp_path, monkeypatch):
@@ -154,6 +131,6 @@ def test_what_a_model_wrote_is_no_markup(browser, tmp_path, monkeypatch):
     monkeypatch.setattr(static, "recording", lambda: hostile)
     static.write(tmp_path / "page")
     with visit(browser, tmp_path / "page") as page:
-        to_the_end(page)
+        page.wait_for_selector(OVER)
         assert page.evaluate(WRITTEN).startswith(bad) and bad in page.inner_text("footer")
         assert not page.locator("#bad").count()
