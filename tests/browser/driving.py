@@ -36,7 +36,7 @@ def start(page):
 
 
 def choose(page, method):
-    page.click("#method input")
+    page.click("#method .wrap-inner")
     page.get_by_role("option", name=method, exact=True).click()
 
 

@@ -70,19 +70,14 @@ def test_a_comparison_is_the_same_in_table_charts_verdict_and_race(page):
 
 
 def check_race(page):
-    """It begins when it is first seen, is paused and replayed, and shows text as it is."""
+    """It begins when it is first seen, is replayed, and shows text as it is."""
     race = page.locator(".race")
     race.locator(".tracks").scroll_into_view_if_needed()
     race.get_by_role("button", name="Replay").click()
-    race.get_by_role("button", name="Pause").click()
-    page.wait_for_selector(".race[data-state=paused]")
-    half_way = page.evaluate(TEXTS)
-    race.get_by_role("button", name="Play").click()
     page.wait_for_selector(".race[data-state=done]")
     ended = page.evaluate(TEXTS)
-    assert all(after.startswith(before) for before, after in zip(half_way, ended, strict=True))
-    assert sum(map(len, half_way)) < sum(map(len, ended)) and len(set(ended)) == 1
-    assert all(hostile in ended[0] for hostile in HOSTILE) and race.locator("b").count() == 0
+    assert len(ended[0]) > LENGTH and len(set(ended)) == 1
+    assert all(hostile in ended[0] for hostile in HOSTILE) and race.locator(".text b").count() == 0
     for kind in ("accepted", "rejected", "bonus"):
         assert race.locator(f".text [data-token={kind}]").count() > 3
     assert min(race.locator(".place").all_inner_texts()) == "1st"

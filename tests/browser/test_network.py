@@ -39,6 +39,9 @@ def test_two_drafters_are_cut_by_one_switch_and_stopped_by_one_button(page):
     assert page.locator("#net-cut").is_disabled()
     page.get_by_label("Duel").check()
     page.wait_for_selector("#net-rival .text")
+    page.click("#net-run")  # brings both drafters into the browser
+    page.wait_for_selector("#net-rival .token[data-token=bonus]")
+    page.wait_for_selector(STATE.format("idle"))
     cut_after(page, 2)
     for view in ("#net-view", "#net-rival"):
         page.wait_for_selector(f"{view} .token[data-token=offline]")

@@ -107,7 +107,7 @@ def test_the_race_ends_with_all_methods(page):
     assert "1st" in tracks
     states = page.locator(".race .state").all_inner_texts()
     for trace, state in zip((kept.trace, kept.rival, kept.plain), states, strict=True):
-        assert f"τ {trace.tau:.2f}" in state
+        assert f"in {trace.target_calls} model calls" in state
 
 
 def test_the_cut_shows_what_the_drafter_writes_alone_and_what_becomes_of_it(page):

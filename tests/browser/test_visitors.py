@@ -2,8 +2,7 @@
 
 import pytest
 
-from tests.browser.conftest import LOOKS
-from tests.browser.driving import KEPT, LANE, NEW_RUN, RUN, finish, run, wait_for_status
+from tests.browser.driving import KEPT, LANE, NEW_RUN, RUN, finish, run
 
 pytestmark = pytest.mark.browser
 METHODS = ("moa-n1", "eagle2", "vanilla")
@@ -28,17 +27,3 @@ def test_three_visitors_at_once_get_their_own_texts(open_page):
         page.wait_for_function(NEW_RUN, arg=old)
         finish(page)
     assert [page.evaluate(KEPT) for page in pages] == alone
-
-
-def test_who_waits_is_told_and_a_closed_page_frees_its_place(open_page):
-    """Not all in one window: it has only so many connections to a server."""
-    first = open_page(LONG, ready="#compare-run:not([disabled])")
-    second = open_page("?tab=live", LOOKS[-1], RUN)
-    first.click("#compare-run")
-    wait_for_status(first, "Repeat 1 of", "compare-")
-    second.click("#run")
-    wait_for_status(second, "Another run is in progress")
-    second.click("#stop")
-    first.close()
-    wait_for_status(second, "Stopped before it began.")
-    second.wait_for_selector(RUN)
