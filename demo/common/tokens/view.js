@@ -254,7 +254,7 @@ export class TokenView {
     if (!node) return;
     this.tip.replaceChildren(...this.#describe(this.#details.get(node)));
     node.setAttribute("aria-describedby", this.tip.id);
-    putBeside(this.tip, this.root, node.getClientRects()[0]);
+    putBeside(this.tip, this.root, node.getClientRects()[0] ?? node.getBoundingClientRect());
   }
 
   #at({ target }) {
