@@ -210,12 +210,12 @@ def test_a_cut_takes_effect_at_once_and_the_text_is_healed(real, monkeypatch, me
             page.visitor.hear('{"do": "mend"}')
 
     page = Page(real, act)
-    heard = page.ask("run", prompt="Tell me a story.", method=method, tokens=40)
+    heard = page.ask("run", prompt="Tell me a story.", method=method, tokens=300)
     trace = page.trace
     assert heard[0]["cuttable"] and len(trace.of(LinkDown)) == len(trace.of(LinkBack)) > 0
     assert trace.of(OfflineToken)
     page.act = lambda line: None
-    page.ask("run", "plain", prompt="Tell me a story.", method=method, tokens=40)
+    page.ask("run", "plain", prompt="Tell me a story.", method=method, tokens=300)
     assert page.trace.output_ids == trace.output_ids
     assert not page.ask("run", method="ngram")[0]["cuttable"]
 
