@@ -36,8 +36,13 @@ def start(page):
 
 
 def choose(page, method):
-    page.click("#method .wrap-inner")
-    page.get_by_role("option", name=method, exact=True).click()
+    option = page.get_by_role("option", name=method, exact=True)
+    for _ in range(10):  # gradio may draw the box anew, closed
+        page.click("#method .wrap-inner")
+        page.wait_for_timeout(500)
+        if option.is_visible():
+            break
+    option.click()
 
 
 def finish(page):
