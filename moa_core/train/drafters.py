@@ -63,7 +63,7 @@ class Plan:
     prompts     file of prompts that the target answers first
     own_tokens  tokens of these answers; with data, they become half of the training text
     words       D, the most frequent tokens of the text, which drafters may draft; 0: all
-    start       folder of drafters to continue from with a new schedule
+    start       folder of drafters to continue from with a new schedule; they keep their words
     """
 
     methods: tuple[str, ...] = ("moa-n0", "moa-n1", "eagle2")
@@ -100,10 +100,13 @@ def train_drafters(
         )
     out.mkdir(parents=True, exist_ok=True)
     batches = _batches(target, data, tokenizer, out, plan, machine.workers)
-    words = _words(target, batches, out / "words.npy", plan.words) if plan.words else None
     drafters = {method: _begun(method, target, plan) for method in plan.methods}
-    for drafter in drafters.values():
-        drafter.vocabulary = words if plan.start is None else drafter.vocabulary
+    if plan.start is None:
+        words = _words(target, batches, out / "words.npy", plan.words) if plan.words else None
+        for drafter in drafters.values():
+            drafter.vocabulary = words
+    else:
+        words = _same_words(drafters, out / "words.npy")
     about = {name: _about(name, drafter, plan) for name, drafter in drafters.items()}
     trainees = {name: trainee(drafter, target, plan.weights) for name, drafter in drafters.items()}
     if machine.compiled:
@@ -181,6 +184,18 @@ def _words(target: Target, batches: Batches, path: Path, count: int) -> Tensor:
         most = np.argsort(-frequency, kind="stable")[: min(count, target.config.vocab_size)]
         np.save(path, np.sort(most))
     return torch.from_numpy(np.load(path)).to(target.device)
+
+
+def _same_words(drafters: Mapping[str, Trained], path: Path) -> Tensor | None:
+    """The ids [D] of the tokens that all these drafters draft, kept in a file for `export`."""
+    found = {None if of.vocabulary is None else tuple(of.vocabulary.tolist()): of.vocabulary
+             for of in drafters.values()}  # fmt: skip
+    if len(found) > 1:
+        raise UserError("These drafters draft different tokens: go on with each by itself.")
+    words = next(iter(found.values()))
+    if words is not None:
+        np.save(path, words.cpu().numpy())
+    return words
 
 
 def _transplant(

@@ -1,5 +1,9 @@
 """How a visitor drives the page, and what they can read there."""
 
+from contextlib import contextmanager
+
+from playwright.sync_api import TimeoutError
+
 # A slider takes a typed number over when its handle has moved.
 TAKEN = "([id, value]) => (document.querySelector(id)?.value ?? value) == value"
 SAYS = "([place, words]) => document.querySelector(place)?.textContent.includes(words)"
@@ -28,6 +32,21 @@ KEPT = """view => {
 }"""
 
 
+@contextmanager
+def slowed(page, times=50):
+    """The page's clock of animations goes slowly: what the tiny model wrote in a moment can be
+    paused, and stepped through."""
+    page.evaluate(
+        """times => {
+      window.atSpeed = window.requestAnimationFrame;
+      window.requestAnimationFrame = draw => window.atSpeed(time => draw(time / times));
+    }""",
+        times,
+    )
+    yield
+    page.evaluate("() => { window.requestAnimationFrame = window.atSpeed; }")
+
+
 def start(page):
     """Press Run; wait until the new run's first tokens are there."""
     before = page.locator(LANE).get_attribute("data-id")
@@ -36,13 +55,16 @@ def start(page):
 
 
 def choose(page, method):
+    """Pick an entry of the dropdown; again where gradio drew it anew, closed, in between."""
     option = page.get_by_role("option", name=method, exact=True)
-    for _ in range(10):  # gradio may draw the box anew, closed
+    for _ in range(10):
         page.click("#method .wrap-inner")
-        page.wait_for_timeout(500)
-        if option.is_visible():
-            break
-    option.click()
+        try:
+            option.click(timeout=3000)
+            return
+        except TimeoutError:
+            page.keyboard.press("Escape")
+    raise AssertionError(f"{method} cannot be chosen")
 
 
 def finish(page):

@@ -20,6 +20,7 @@ from tests.browser.driving import (
     run,
     saved,
     settings,
+    slowed,
     start,
     status,
     wait_for_status,
@@ -135,8 +136,10 @@ def test_a_reload_and_a_lost_network_keep_prompt_and_text(page):
 
 def test_cycles_are_stepped_through_by_buttons_and_keys_and_one_shown_slowly(page):
     whole = run(page, STORY)
-    press(page, "Replay")
-    press(page, "Pause")
+    with slowed(page):
+        press(page, "Replay")
+        page.wait_for_selector(f"{TEXT} [data-token]")
+        press(page, "Pause")
     back = page.get_by_role("button", name="Previous cycle")
     while back.is_enabled():
         back.click()

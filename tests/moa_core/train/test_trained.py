@@ -96,13 +96,19 @@ def test_a_run_that_may_go_on_is_exported_in_eight_bits(stop_at, data, tmp_path)
         done = json.loads((folder / "config.json").read_text())["drafter"]["training"]["updates"]
         assert done == (stop_at or 6)
         found, kept = (load_drafter(str(each), target) for each in (folder, out / name))
-        assert torch.equal(found.vocabulary, kept.vocabulary) and len(found.vocabulary) == 60
+        words = found.vocabulary
+        assert torch.equal(words, kept.vocabulary) and len(words) == 60
         assert set(target.eos_ids) <= set(found.vocabulary.tolist())
         theirs = kept.net.state_dict()
         for key, weight in found.net.state_dict().items():
             most = theirs[key].abs().amax(-1, keepdim=True)
             assert bool(((weight - theirs[key]).abs() <= most / 100).all()), key
         drafted(target, found, "What is 3 + 4?", 12, TREE)
+    # Trained on, they keep their words, whatever a count of the new text would choose.
+    plan = Plan(METHODS, rows=2, row_length=48, words=30, start=tmp_path / "exported")
+    train(target, data, tmp_path / "further", 1, plan)
+    for name in export(target, tmp_path / "further", tmp_path / "again"):
+        assert load_drafter(str(tmp_path / "again" / name), target).vocabulary.equal(words)
 
 
 @pytest.mark.parametrize(
