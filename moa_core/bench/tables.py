@@ -1,0 +1,148 @@
+"""The tables of figures in Markdown files, written from recordings.
+
+    python -m moa_core.bench.tables README.md assets/results/README.md
+
+rewrites what stands between `<!-- table: NAME -->` and `<!-- end -->`. Recordings are folders of
+`assets/results`: `same-tree-*` have one tree for all methods, `auto-trees-*` have automatic trees.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from moa_core.bench.records import FOLDER, PHASES
+from moa_core.drafters.names import label
+
+PRECISIONS = "float32", "int8"
+PEERS = {"llama-cpp-q8": "llama.cpp, Q8_0", "llama-cpp-q4": "llama.cpp, Q4_1"}
+BLOCK = re.compile(r"(<!-- table: (\w+) -->\n\n?).*?(\n?<!-- end -->)", re.S)
+
+Methods = dict[str, dict[str, Any]]
+
+
+def recorded(trees: str, precision: str) -> Methods:
+    file = FOLDER / f"{trees}-{precision}" / "summary.json"
+    methods: Methods = json.loads(file.read_text(encoding="utf-8"))["methods"]
+    return methods
+
+
+def overall() -> list[list[str]]:
+    """Per precision: tau with one tree for all; speed with automatic trees."""
+    head = [""]
+    for precision in PRECISIONS:
+        head += [f"τ, {precision}", "tokens/s", "× plain"]
+    rows, names = [head], list(recorded("same-tree", "int8"))
+    for name in (name for name in names if name != "llama-cpp-q4"):
+        row = [_named(name)]
+        for precision in PRECISIONS:
+            lengths, speeds = recorded("same-tree", precision), recorded("auto-trees", precision)
+            found = speeds.get(name) or lengths.get(name, {})
+            tau = lengths.get(name, {}).get("tau")
+            row += [_number(tau), _number(found.get("tokens_per_second"), 1)]
+            row.append(_number(found.get("speedup")) if name in speeds else "")
+        rows.append(row)
+    return rows
+
+
+def same_tree() -> list[list[str]]:
+    """Per precision: tau with its interval, and speed over plain decoding's."""
+    rows = [
+        ["", *(f"{what} {p}".strip() for p in PRECISIONS for what in ("τ (95 %),", "× plain,"))]
+    ]
+    for name in _drafting("same-tree"):
+        row = [_named(name)]
+        for precision in PRECISIONS:
+            found = recorded("same-tree", precision)[name]
+            low, high = found["tau_spread"]
+            row += [f"{found['tau']:.2f} ({low:.2f} to {high:.2f})", _number(found["speedup"])]
+        rows.append(row)
+    return rows
+
+
+def auto_trees() -> list[list[str]]:
+    """Per precision: drafts of an average cycle, tau, and speed over plain decoding's."""
+    rows = [["", *(f"{w}, {p}" for p in PRECISIONS for w in ("drafts", "τ", "× plain"))]]
+    for name in _drafting("auto-trees"):
+        row = [_named(name)]
+        for precision in PRECISIONS:
+            found = recorded("auto-trees", precision)[name]
+            row += [_number(found["drafts_per_cycle"], 1), _number(found["tau"])]
+            row.append(_number(found["speedup"]))
+        rows.append(row)
+    return rows
+
+
+def cycles() -> list[list[str]]:
+    """Per precision: milliseconds of an average cycle, by phase, with one tree for all."""
+    rows = [["", *(f"{phase}, {p}" for p in PRECISIONS for phase in PHASES)]]
+    for name in ("vanilla", *_drafting("same-tree")):
+        row = [_named(name)]
+        for precision in PRECISIONS:
+            found = recorded("same-tree", precision)[name]
+            calls = found["target_calls"] - found["prompts"]  # without the prompts' own
+            row += [_number(1e3 * found["seconds"][phase] / calls, 1) for phase in PHASES]
+        rows.append(row)
+    return rows
+
+
+def positions() -> list[list[str]]:
+    """Share of cycles that accepted at least so many drafts."""
+    rows = [["", *map(str, range(1, 6))]]
+    for name in _drafting("same-tree"):
+        shares = recorded("same-tree", "float32")[name]["acceptance_by_position"]
+        rows.append([_named(name), *(_number(share) for share in (*shares, *[0.0] * 5)[:5])])
+    return rows
+
+
+def contexts() -> list[list[str]]:
+    """Tau by the length of the text so far, both precisions together, and the cycles it is from."""
+    rows = [["", "up to 127", "128 to 255", "256 to 511", "from 512"]]
+    for name in _drafting("same-tree"):
+        both = [recorded("same-tree", p)[name]["tau_by_context"] for p in PRECISIONS]
+        row = [_named(name)]
+        for start in ("0", "128", "256", "512"):
+            found = [each[start] for each in both if each.get(start)]
+            count = sum(cycles for _, cycles in found)
+            tau = sum(tau * cycles for tau, cycles in found) / max(count, 1)
+            row.append(f"{tau:.2f} ({count})" if count else "")
+        rows.append(row)
+    return rows
+
+
+TABLES = {of.__name__: of for of in (overall, same_tree, auto_trees, cycles, positions, contexts)}
+
+
+def filled(text: str) -> str:
+    """A Markdown file's text with its tables written anew."""
+    return BLOCK.sub(lambda at: f"{at[1]}{_markdown(TABLES[at[2]]())}{at[3]}", text)
+
+
+def _drafting(trees: str) -> list[str]:
+    return [name for name in recorded(trees, "int8") if name not in {"vanilla", *PEERS}]
+
+
+def _named(name: str) -> str:
+    return PEERS.get(name) or label(name)
+
+
+def _number(value: float | None, digits: int = 2) -> str:
+    return "" if value is None else f"{value:.{digits}f}"
+
+
+def _markdown(rows: Iterable[Sequence[str]]) -> str:
+    head, *rest = ("".join(f"| {cell} " if cell else "| " for cell in row) + "|" for row in rows)
+    return "\n".join([head, "|" + "---|" * (head.count("|") - 1), *rest, ""])
+
+
+def main(files: Sequence[str]) -> None:
+    for file in map(Path, files):
+        file.write_text(filled(file.read_text(encoding="utf-8")), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
