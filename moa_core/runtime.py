@@ -28,7 +28,8 @@ TIMES = 8
 PRIMITIVES = 128  # oneDNN's cached kernels: one per matrix shape and number of rows
 # Bytes: larger blocks are freed at once; this much may stay free at the top.
 MAPPED, LEFT = 1 << 20, 4 << 20
-M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # glibc's names in malloc.h
+MOST_LEFT = 2**31 - 1
+M_TRIM_THRESHOLD, M_MMAP_THRESHOLD, M_MMAP_MAX = -1, -3, -4  # glibc's names in malloc.h
 CONTAINER = Path("/sys/fs/cgroup")  # Linux: a container's limits
 EVERY = 20.0  # seconds between searches for free pages, each of 3 to 100 ms
 
@@ -115,15 +116,30 @@ def keep_small() -> None:
     pages, which a background thread returns.
     """
     os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", str(PRIMITIVES))
-    if not sys.platform.startswith("linux") or any(
-        name.startswith("MALLOC_") for name in os.environ
-    ):
-        return
-    libc = ctypes.CDLL(None)
-    if hasattr(libc, "gnu_get_libc_version"):
+    if libc := _glibc():
         libc.mallopt(M_MMAP_THRESHOLD, MAPPED)
         libc.mallopt(M_TRIM_THRESHOLD, LEFT)
         threading.Thread(target=_give_back, args=(libc,), daemon=True).start()
+
+
+def keep_freed() -> None:
+    """Let glibc's allocator keep what is freed: an update of a training asks for it again.
+
+    Else the system clears these pages each time, which took a fifth of an update.
+    """
+    if libc := _glibc():
+        libc.mallopt(M_MMAP_MAX, 0)
+        libc.mallopt(M_TRIM_THRESHOLD, MOST_LEFT)
+
+
+def _glibc() -> ctypes.CDLL | None:
+    """The C library if it is glibc, and no environment variable has its settings."""
+    if not sys.platform.startswith("linux") or any(
+        name.startswith("MALLOC_") for name in os.environ
+    ):
+        return None
+    libc = ctypes.CDLL(None)
+    return libc if hasattr(libc, "gnu_get_libc_version") else None
 
 
 def _give_back(libc: ctypes.CDLL) -> None:

@@ -1,5 +1,8 @@
-"""How many threads decode, if nobody says otherwise."""
+"""Threads, if nobody says otherwise, and memory."""
 
+import os
+import subprocess
+import sys
 from types import SimpleNamespace
 
 import pytest
@@ -55,3 +58,30 @@ def test_a_real_measurement_leaves_the_target_as_it_was(monkeypatch):
     monkeypatch.setattr(torch, "set_num_threads", tried.append)
     assert runtime.quickest(target) in (1, 2) and tried == [1, 2, 2]
     assert target._cache is None  # it decoded in a fork
+
+
+FAULTS = """
+import platform, resource
+import numpy as np
+from moa_core.runtime import keep_freed
+
+def faults():
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+    for _ in range(20):
+        np.ones(1 << 20)  # 8 MB, 2,048 pages
+    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
+
+first = faults()
+keep_freed()
+faults()
+print(platform.libc_ver()[0] or "other", first, faults())
+"""
+
+
+def test_training_keeps_the_memory_that_it_frees():
+    clean = {name: value for name, value in os.environ.items() if not name.startswith("MALLOC_")}
+    command = [sys.executable, "-c", FAULTS]
+    libc, first, later = subprocess.check_output(command, text=True, env=clean).split()
+    if libc != "glibc":
+        pytest.skip("only glibc's allocator is told")
+    assert int(first) > 10_000 and int(later) < 1_000
