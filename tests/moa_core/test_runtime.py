@@ -66,9 +66,9 @@ from moa_core.runtime import keep_freed
 
 def faults():
     before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
-    size = 8 << 20  # a constant would be made once
+    size = 40 << 20  # more than glibc keeps by itself
     for _ in range(20):
-        b"x" * size  # 2,048 pages
+        b"x" * size  # 10,240 pages
     return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
 
 first = faults()
