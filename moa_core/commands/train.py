@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import math
 import os
+import re
 import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -86,6 +87,8 @@ def _add_training(parser: argparse.ArgumentParser) -> None:
     _add(optimiser, "rates", "", "peak rates of some methods: moa-n0=2e-3,...")
     _add(optimiser, "cross-entropy", 0.1, "weight of that loss")
     _add(optimiser, "feature", 1.0, "weight of the feature loss")
+    _add(optimiser, "block", "6-14", "tokens, from-to, that MoA drafts in a row as it learns; "
+         "few suit drafters that are accepted for a few")
     _add(optimiser, "warmup", 150, "updates to the peak rate")
     _add(optimiser, "muon", False, "Muon for the weight matrices, else AdamW for all")
 
@@ -151,6 +154,9 @@ def _drafters(options: argparse.Namespace) -> None:
     rates = numbers("--rates", options.rates, "moa-n0=2e-3,eagle2=1e-3")
     if unknown := [name for name in rates if name not in methods]:
         raise UserError(f"--rates names {unknown[0]!r}, which is not among --methods.")
+    block = re.fullmatch(r"([1-9]\d{0,3})-([1-9]\d{0,3})", options.block)
+    if not block or int(block[1]) > int(block[2]):
+        raise UserError(f"--block {options.block} is not from-to in tokens, as in 6-14.")
     machine = _machine(options)
     if machine.device == "cpu":
         keep_freed()
@@ -163,6 +169,7 @@ def _drafters(options: argparse.Namespace) -> None:
         methods=tuple(methods), rows=options.rows, seed=options.seed,
         row_length=options.row_length, prompts=options.prompts, own_tokens=options.own_tokens,
         words=options.draft_vocabulary, start=options.start,
+        block=(int(block[1]), int(block[2])),
         weights=Weights(options.cross_entropy, options.feature),
     )  # fmt: skip
     schedule = Schedule(

@@ -64,6 +64,7 @@ class Plan:
     own_tokens  tokens of these answers; with data, they become half of the training text
     words       D, the most frequent tokens of the text, which drafters may draft; 0: all
     start       folder of drafters to continue from with a new schedule; they keep their words
+    block       shortest and longest block of MoA's on-policy masks
     """
 
     methods: tuple[str, ...] = ("moa-n0", "moa-n1", "eagle2")
@@ -73,6 +74,7 @@ class Plan:
     own_tokens: int = 0
     words: int = 0
     start: Path | None = None
+    block: tuple[int, int] = BLOCK
     weights: losses.Weights = field(default_factory=losses.Weights)
     seed: int = 0
 
@@ -281,7 +283,7 @@ class _Lessons:
         staircase = 0.0 if known else max(0.0, 1 - 2 * progress)
         # Seed and update alone decide the draws, so resumed runs and runs in parts draw the same.
         generator = torch.Generator().manual_seed((plan.seed * 1_000_003 + update) * 1_009)
-        masks = on_policy(batch, generator, BLOCK, staircase, plan.rows)
+        masks = on_policy(batch, generator, plan.block, staircase, plan.rows)
         return teach(self._target, batch, self._tails, self._words), masks
 
 
