@@ -80,6 +80,8 @@ MISTAKES = {  # a command, and for each way to go on: what the sentence must con
         ("--rates moa-n0=-1", "--rates moa-n0=-1 is not a list of name=number above 0"),
         ("--rates moa-n9=1", "--rates names 'moa-n9', which is not among --methods."),
         ("--rate nan", "--rate must be a finite number."),
+        ("--block 6", "--block 6 is not from-to in tokens, as in 6-14."),
+        ("--block 9-3", "--block 9-3 is not from-to"),
         ("--start {here}/data", "moa-n0 in {here}/data to go on from: --start names the folder"),
     ],
     "export --target {parity}/target --drafter {parity}/moa_n0": [
