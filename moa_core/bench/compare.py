@@ -22,7 +22,7 @@ from moa_core.bench.suites import SETS, Prompt, load_suite, readable, suite_hash
 from moa_core.decoding.tree import TreeSettings
 from moa_core.drafters.names import VANILLA, listed
 from moa_core.loading.catalog import DEFAULT_DRAFTER, known_drafters
-from moa_core.loading.memory import form_name
+from moa_core.loading.load import form_name
 from moa_core.model.target import Target
 from moa_core.runtime import quiet, settle
 
