@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -198,31 +199,32 @@ class SwiGLU(nn.Module):
         return out
 
 
+@dataclass(frozen=True)
+class LayerSizes:
+    """Sizes of a decoder layer. inner: width of its feed-forward block; eps: of its norms."""
+
+    width: int
+    heads: int
+    kv_heads: int
+    head_dim: int
+    inner: int
+    eps: float
+
+
 class DecoderLayer(nn.Module):
     """A Llama decoder layer that can attend to itself, through a cache or not, or to a memory."""
 
     def __init__(
-        self,
-        width: int,
-        heads: int,
-        kv_heads: int,
-        inner: int,
-        *,
-        head_dim: int | None = None,
-        eps: float = 1e-6,
-        qkv_bias: bool = False,
-        o_bias: bool = False,
-        mlp_bias: bool = False,
-        input_norm: bool = True,
-        head_norms: bool = False,
+        self, sizes: LayerSizes, *, qkv_bias: bool = False, o_bias: bool = False,
+        mlp_bias: bool = False, input_norm: bool = True, head_norms: bool = False,
         reads: int | None = None,
-    ) -> None:
-        """reads: the input width of attention, if it is not `width`."""
+    ) -> None:  # fmt: skip
+        """reads: the input width of attention, if it is not the layer's."""
         super().__init__()
-        size = head_dim or width // heads
-        norms = eps if head_norms else None
-        self.self_attn = Attention(width, heads, kv_heads, size, qkv_bias, o_bias, norms, reads)
-        self.mlp = SwiGLU(width, inner, mlp_bias)
+        width, eps, norms = sizes.width, sizes.eps, sizes.eps if head_norms else None
+        attention = width, sizes.heads, sizes.kv_heads, sizes.head_dim
+        self.self_attn = Attention(*attention, qkv_bias, o_bias, norms, reads)
+        self.mlp = SwiGLU(width, sizes.inner, mlp_bias)
         # EAGLE's layer has none.
         self.input_layernorm = RMSNorm(width, eps) if input_norm else nn.Identity()
         self.post_attention_layernorm = RMSNorm(width, eps)
@@ -290,13 +292,11 @@ def as_ours(layer: nn.Module, config: PretrainedConfig) -> DecoderLayer | None:
     attention: Any = layer.self_attn  # of several classes
     mlp: Any = layer.mlp
     with torch.device("meta"):
+        size = attention.head_dim
+        heads, groups = (one.out_features // size for one in (attention.q_proj, attention.k_proj))
+        inner = mlp.gate_proj.out_features
         ours = DecoderLayer(
-            config.hidden_size,
-            attention.q_proj.out_features // attention.head_dim,
-            attention.k_proj.out_features // attention.head_dim,
-            mlp.gate_proj.out_features,
-            head_dim=attention.head_dim,
-            eps=config.rms_norm_eps,
+            LayerSizes(config.hidden_size, heads, groups, size, inner, config.rms_norm_eps),
             qkv_bias=attention.q_proj.bias is not None,
             o_bias=attention.o_proj.bias is not None,
             mlp_bias=mlp.down_proj.bias is not None,
