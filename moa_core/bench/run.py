@@ -84,14 +84,9 @@ def complete(
 
 
 def run_all(
-    contenders: Mapping[str, Contender],
-    prompts: Sequence[Prompt],
-    ids: Sequence[Sequence[int]],
-    repeats: int,
-    decoding: Decoding,
-    path: Path,
-    title: str = "bench",
-) -> list[Record]:
+    contenders: Mapping[str, Contender], prompts: Sequence[Prompt], ids: Sequence[Sequence[int]],
+    repeats: int, decoding: Decoding, path: Path, title: str = "bench",
+) -> list[Record]:  # fmt: skip
     """Run whatever the file lacks, and return all runs, oldest first.
 
     A run has the result of `Method.run`, and method, repeat, prompt (its line) and kind.

@@ -46,13 +46,9 @@ class EagleNet(nn.Module):
         return joined
 
     def forward(
-        self,
-        embedded: Tensor,
-        features: Tensor,
-        rotation: Rotation,
-        mask: Tensor | None = None,
+        self, embedded: Tensor, features: Tensor, rotation: Rotation, mask: Tensor | None = None,
         cache: KVCache | None = None,
-    ) -> Tensor:
+    ) -> Tensor:  # fmt: skip
         """[.., E] each, as in `join` -> predicted features of the tokens [.., E]."""
         hidden: Tensor = self.layers[0](
             self.join(embedded, features), rotation, mask=mask, cache=cache

@@ -106,13 +106,9 @@ class Eagle3Net(nn.Module):
         return fused
 
     def forward(
-        self,
-        embedded: Tensor,
-        features: Tensor,
-        rotation: Rotation,
-        mask: Tensor | None = None,
+        self, embedded: Tensor, features: Tensor, rotation: Rotation, mask: Tensor | None = None,
         cache: KVCache | None = None,
-    ) -> Tensor:
+    ) -> Tensor:  # fmt: skip
         """Embeddings of tokens t + 1, features of tokens t -> the next features, [.., E] each."""
         layer = self.midlayer
         joined, residual = layer.join(embedded, features)
@@ -140,11 +136,7 @@ class Eagle3Drafter(FeatureDrafter):
     net_class = Eagle3Net
 
     def __init__(
-        self,
-        net: Eagle3Net,
-        target: Target,
-        name: str = "",
-        rope: Mapping[str, Any] | None = None,
+        self, net: Eagle3Net, target: Target, name: str = "", rope: Mapping[str, Any] | None = None
     ) -> None:
         super().__init__(net, target, name)
         if any(not 0 <= layer < len(target.layers) for layer in net.config.layers):

@@ -123,16 +123,9 @@ class Attention(nn.Module):
     """Grouped-query attention whose keys and values may come from elsewhere."""
 
     def __init__(
-        self,
-        width: int,
-        heads: int,
-        kv_heads: int,
-        head_dim: int,
-        qkv_bias: bool = False,
-        o_bias: bool = False,
-        head_norms: float | None = None,
-        reads: int | None = None,
-    ) -> None:
+        self, width: int, heads: int, kv_heads: int, head_dim: int, qkv_bias: bool = False,
+        o_bias: bool = False, head_norms: float | None = None, reads: int | None = None,
+    ) -> None:  # fmt: skip
         """reads: the input width of Q, K and V, if it is not `width`."""
         super().__init__()
         self.head_dim, self.heads, self.kv_heads = head_dim, heads, kv_heads
@@ -156,13 +149,9 @@ class Attention(nn.Module):
         return rotate(self.k_norm(keys) if self.head_norms else keys, rotation), values
 
     def forward(
-        self,
-        queries: Tensor,
-        keys: Tensor,
-        values: Tensor,
-        mask: Tensor | None = None,
+        self, queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None = None,
         causal: bool = False,
-    ) -> Tensor:
+    ) -> Tensor:  # fmt: skip
         """Attention of Q [B, H, n, d] to K and V [B, G, m, d], mask [B, 1, n, m]: [B, n, width]."""
         if self.grouped and mask is not None and queries.is_cuda and len(queries) == 1:
             mixed = grouped_attention(queries, keys, values, mask)
@@ -230,15 +219,9 @@ class DecoderLayer(nn.Module):
         self.post_attention_layernorm = RMSNorm(width, eps)
 
     def forward(
-        self,
-        hidden: Tensor,
-        rotation: Rotation,
-        *,
-        mask: Tensor | None = None,
-        causal: bool = False,
-        cache: KVCache | None = None,
-        place: int = 0,
-    ) -> Tensor:
+        self, hidden: Tensor, rotation: Rotation, *, mask: Tensor | None = None,
+        causal: bool = False, cache: KVCache | None = None, place: int = 0,
+    ) -> Tensor:  # fmt: skip
         """Self-attention over hidden [B, n, width] and, with a cache, over its tokens.
 
         place  of this layer in the cache
@@ -258,13 +241,9 @@ class DecoderLayer(nn.Module):
         return self.self_attn.keys_values(self.input_layernorm(memory), rotation)
 
     def attend(
-        self,
-        hidden: Tensor,
-        rotation: Rotation,
-        keys: Tensor,
-        values: Tensor,
+        self, hidden: Tensor, rotation: Rotation, keys: Tensor, values: Tensor,
         mask: Tensor | None = None,
-    ) -> Tensor:
+    ) -> Tensor:  # fmt: skip
         """Cross-attention from hidden [B, n, width] to a memory's K and V [B, G, m, d]."""
         queries = self.self_attn.queries(self.input_layernorm(hidden), rotation)
         return self.feed(hidden + self.self_attn(queries, keys, values, mask))

@@ -99,12 +99,9 @@ class Target:
     torch_threads: Callable[[], AbstractContextManager[None]] = nullcontext
 
     def __init__(
-        self,
-        model: PreTrainedModel,
-        tokenizer: PreTrainedTokenizerBase | None = None,
-        name: str = "",
-        need: Any = None,
-    ) -> None:
+        self, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase | None = None,
+        name: str = "", need: Any = None,
+    ) -> None:  # fmt: skip
         check_config(model.config)
         check_parts(model)
         self.model = model.eval()
@@ -225,13 +222,9 @@ class Target:
         return KVCache(self.device, *sizes, last, len(self.layers) - last)
 
     def run_layers(
-        self,
-        hidden: Tensor,
-        positions: Tensor,
-        mask: Tensor | None,
-        cache: Passing | None,
+        self, hidden: Tensor, positions: Tensor, mask: Tensor | None, cache: Passing | None,
         last: int | None = None,
-    ) -> Tensor:
+    ) -> Tensor:  # fmt: skip
         """Run all decoder layers, or the last few (TLI), then the final norm.
 
         For all layers it returns `Observation.hidden`, with the tapped layers' inputs.
@@ -256,13 +249,9 @@ class Target:
         return taps.joined(self.decoder.norm(hidden))
 
     def read_layers(
-        self,
-        hidden: Tensor,
-        positions: Tensor,
-        mask: Tensor | None,
-        cache: KVCache,
+        self, hidden: Tensor, positions: Tensor, mask: Tensor | None, cache: KVCache,
         last: int | None = None,
-    ) -> Tensor:
+    ) -> Tensor:  # fmt: skip
         """`run_layers` for one text through a cache; faster if the layers are in our form.
 
         hidden     [1, n, E] input of the first of these layers; returns the same shape

@@ -10,13 +10,7 @@ from moa_core.__main__ import main
 from moa_core.bench import compare, run
 from moa_core.bench.methods import Method
 from moa_core.bench.records import command_line
-from moa_core.bench.run import (
-    Contender,
-    Decoding,
-    keep_settings,
-    read_runs,
-    run_all,
-)
+from moa_core.bench.run import Contender, Decoding, keep_settings, read_runs, run_all
 from moa_core.bench.suites import QUESTIONS, Prompt
 from moa_core.decoding.decode import Settings
 from moa_core.decoding.tree import AUTO, TreeSettings

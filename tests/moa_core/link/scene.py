@@ -17,15 +17,7 @@ from moa_core.link.emulator import Link
 from moa_core.link.remote import Remote
 from moa_core.link.server import Server
 from moa_core.link.session import Session
-from moa_core.link.wire import (
-    First,
-    Prefill,
-    Share,
-    Stream,
-    Verify,
-    Welcome,
-    encode,
-)
+from moa_core.link.wire import First, Prefill, Share, Stream, Verify, Welcome, encode
 from moa_core.model.target import Target
 from moa_core.train.drafters import fresh
 from tests.models import plain_greedy, tiny_target, useful
