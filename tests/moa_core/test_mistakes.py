@@ -49,7 +49,6 @@ MISTAKES = {  # a command, and for each way to go on: what the sentence must con
         ("--out {here}/out --temperature -1", "emperature"),
         ("--out {here}/out --methods ./nowhere", "nowhere"),
         ("--out {here}/out --methods moa-n0,moa-n0", "twice"),
-        ("--out {here}/out --methods hf-assisted", "independent"),
         ("--out {here}/out --tree 5-4", "5-4"),
         ("--link lan", "--out FILE.json"),
         ("--link lan --out {here}", "--out FILE.json"),
