@@ -17,7 +17,7 @@ from demo.common.methods import AUTO, family, label, ordered, tli_of
 from demo.worker import Worker
 from demo.zero import borrow
 from moa_core.decoding.decode import Settings, about, check_prompt, decode
-from moa_core.decoding.offline import Away, FarTarget
+from moa_core.decoding.offline import FarTarget
 from moa_core.decoding.trace import Event, Trace
 from moa_core.decoding.tree import TreeSettings
 from moa_core.decoding.verify import Sampling
@@ -281,9 +281,8 @@ class Engine:
         check_prompt(ids, target)
         if not isinstance(drafter, Stepwise) or self.borrows or drafter.needs_local_target:
             link = None
-        away = Away(patience=PATIENCE) if link else Away()
-        tree = request.tree
-        settings = Settings(request.max_new_tokens, tree, request.sampling, target.eos_ids, away)
+        wanted = request.max_new_tokens, request.tree, request.sampling
+        settings = Settings(*wanted, target.eos_ids, PATIENCE if link else 0.0)
         asked = {"method": request.method, "prompt": request.prompt}
         trace = Trace({**about(target, drafter, settings), **asked})
         if self.borrows:

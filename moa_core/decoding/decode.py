@@ -42,7 +42,7 @@ def decode(
     verifier: Verifier = LocalVerifier(target, drafter)
     if remote is not None:
         drafter = verifier = OfflineRun(
-            drafter, remote, settings.away, sampling, text, clock, should_stop
+            drafter, remote, settings.patience, sampling, text, clock, should_stop
         )
     try:
         drafter.open(target, capacity)
