@@ -177,7 +177,6 @@ def keep_settings(folder: Path, given: dict[str, Any], device: torch.device) -> 
 
 
 def machine(device: torch.device) -> dict[str, Any]:
-    """The machine, for judging the speeds."""
     facts: dict[str, Any] = {
         "device": device.type,
         "processor": _processor(),

@@ -41,7 +41,6 @@ class Settings:
                 raise UserError(f"The {name} of settings is {kind.__name__}(...), not {found!r}.")
 
     def ends(self, target: Target) -> tuple[int, ...]:
-        """The tokens that end a text of this target."""
         return target.eos_ids if self.eos_ids is None else self.eos_ids
 
 

@@ -45,7 +45,6 @@ class Drafter(ABC):
 
     @cached_property
     def sizer(self) -> Sizer:
-        """Sizes its automatic trees."""
         return Sizer(self.tree)
 
     def fork(self) -> Self:

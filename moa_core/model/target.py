@@ -310,7 +310,6 @@ class Taps:
 
 
 def _rows(head: Matrix, words: Tensor) -> Matrix:
-    """A head for some of the tokens."""
     with torch.no_grad(), torch.device("meta"):
         few: Any = nn.Linear(head.weight.shape[1], len(words), bias=False)
     few.weight = nn.Parameter(head.weight.detach()[words], requires_grad=False)
