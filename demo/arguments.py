@@ -8,8 +8,7 @@ from pathlib import Path
 from demo.engine import Engine
 from moa_core.arguments import SPEC, Help, add_target, chosen_preset, loading
 from moa_core.loading.catalog import locate, named
-from moa_core.loading.load import pick_device, pick_dtype
-from moa_core.loading.memory import config_of
+from moa_core.loading.load import config_of, pick_device, pick_dtype
 
 
 def options(about: str | None, program: str | None) -> argparse.ArgumentParser:

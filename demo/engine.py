@@ -17,7 +17,7 @@ from demo.common.methods import AUTO, family, label, ordered, tli_of
 from demo.worker import Worker
 from demo.zero import borrow
 from moa_core.decoding.decode import Settings, about, check_prompt, decode
-from moa_core.decoding.offline import Away, FarTarget
+from moa_core.decoding.offline import FarTarget
 from moa_core.decoding.trace import Event, Trace
 from moa_core.decoding.tree import TreeSettings
 from moa_core.decoding.verify import Sampling
@@ -25,11 +25,11 @@ from moa_core.drafters.base import Drafter, Stepwise
 from moa_core.drafters.names import matched
 from moa_core.drafters.registry import without_weights
 from moa_core.errors import UserError
-from moa_core.loading import smollm2
+from moa_core.loading import hub
 from moa_core.loading.catalog import DEFAULT_DRAFTER, DrafterInfo, Installed, bundle
 from moa_core.loading.hub import silent
+from moa_core.loading.hub import size as amount
 from moa_core.loading.load import load_method, load_target, pick_device
-from moa_core.loading.memory import size as amount
 from moa_core.loading.presets import untrained
 from moa_core.model.target import Target, parameters
 from moa_core.runtime import settle
@@ -108,7 +108,7 @@ class Engine:
         found = there.get(first, Installed(first, {}))
         if self.given:
             found = Installed(first, self.given)
-        in_int8 = {first + IN_INT8: found} if first == smollm2.NAME and self._on_cpu else {}
+        in_int8 = {first + IN_INT8: found} if first == hub.DEFAULT and self._on_cpu else {}
         others = {name: one for name, one in there.items() if name != first}
         return {first: found, **in_int8, **others}
 
@@ -169,7 +169,7 @@ class Engine:
             self._said[name] = words
             report(words)
 
-        default = spec == smollm2.NAME and self._named is None
+        default = spec == hub.DEFAULT and self._named is None
         target = load_target(None if default else spec, **how, report=heard)
         self._threads[name] = settle(target)
         return target
@@ -281,9 +281,8 @@ class Engine:
         check_prompt(ids, target)
         if not isinstance(drafter, Stepwise) or self.borrows or drafter.needs_local_target:
             link = None
-        away = Away(patience=PATIENCE) if link else Away()
-        tree = request.tree
-        settings = Settings(request.max_new_tokens, tree, request.sampling, target.eos_ids, away)
+        wanted = request.max_new_tokens, request.tree, request.sampling
+        settings = Settings(*wanted, target.eos_ids, PATIENCE if link else 0.0)
         asked = {"method": request.method, "prompt": request.prompt}
         trace = Trace({**about(target, drafter, settings), **asked})
         if self.borrows:

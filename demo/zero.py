@@ -10,19 +10,17 @@ from __future__ import annotations
 import logging
 import math
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import torch
 
 from demo import space
+from demo.worker import Worker
 from moa_core.errors import UserError
-
-if TYPE_CHECKING:
-    from demo.engine import Engine
 
 try:
     import spaces
@@ -34,8 +32,22 @@ log = logging.getLogger(__name__)
 ON = ("1", "t", "true")  # how the package reads SPACES_ZERO_GPU
 MOVING = 15.0  # seconds to move the weights to the GPU; assumed, not measured
 RATE = 25.0  # tokens per second, at least, with 8 billion parameters; assumed
-HELD: dict[str, Engine] = {}  # the engine, in both processes
 Job = Callable[..., Iterator[Any]]  # job(engine, *given, should_stop), a module's function
+
+
+class Borrower(Protocol):
+    """The page's engine, which builds on this module."""
+
+    borrows: bool
+    worker: Worker
+
+    @property
+    def installed(self) -> Iterable[str]: ...
+    def load_here(self) -> None: ...
+    def describe(self, target: str) -> str: ...
+
+
+HELD: dict[str, Borrower] = {}  # the engine, in both processes
 
 
 def lent() -> bool:
@@ -43,7 +55,7 @@ def lent() -> bool:
     return spaces is not None and os.environ.get("SPACES_ZERO_GPU", "").lower() in ON
 
 
-def hold(engine: Engine) -> None:
+def hold(engine: Borrower) -> None:
     """Load everything in this thread, before any fork. Does nothing without ZeroGPU.
 
     Until a GPU is borrowed, the package pretends in the main thread that there is one.
@@ -75,7 +87,7 @@ def borrowed_seconds(tokens: int) -> int:
 
 
 def borrow(
-    engine: Engine, tokens: int, job: Job, *given: Any, should_stop: Callable[[], bool]
+    engine: Borrower, tokens: int, job: Job, *given: Any, should_stop: Callable[[], bool]
 ) -> Iterator[Any]:
     """Yield from `job(engine, *given, should_stop)`, on a borrowed GPU under ZeroGPU.
 

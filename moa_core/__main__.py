@@ -16,7 +16,6 @@ from moa_core.errors import UserError, ended
 
 
 def parser() -> argparse.ArgumentParser:
-    """The whole command line."""
     called = "moa" if Path(sys.argv[0]).stem == "moa" else "python -m moa_core"
     top = argparse.ArgumentParser(prog=called, description=__doc__)
     top.add_argument("--version", action="version", version=f"moa-speculative {__version__}")

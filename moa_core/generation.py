@@ -57,16 +57,10 @@ class Piece:
 
 
 def generate(
-    target: Target,
-    drafter: Drafter,
-    prompt: Prompt,
-    settings: Settings | None = None,
-    *,
-    stop: str | Sequence[str] = (),
-    raw: bool = False,
-    should_stop: Callable[[], bool] = lambda: False,
-    remote: FarTarget | None = None,
-) -> Iterator[Piece]:
+    target: Target, drafter: Drafter, prompt: Prompt, settings: Settings | None = None, *,
+    stop: str | Sequence[str] = (), raw: bool = False,
+    should_stop: Callable[[], bool] = lambda: False, remote: FarTarget | None = None,
+) -> Iterator[Piece]:  # fmt: skip
     """Decode a prompt and yield its text as it grows: `decode`, for readers of text.
 
     prompt    a message, a chat (role and content of each turn), or token ids

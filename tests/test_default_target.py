@@ -14,7 +14,7 @@ import torch
 
 from moa_core import AUTO, Settings, generate, load_drafter, load_target
 from moa_core.bench.suites import load_suite
-from moa_core.loading import smollm2
+from moa_core.loading.hub import DEFAULT, FILE
 from moa_core.model.target import Target
 from moa_core.text import prompt_ids
 from tests.serving import free_port, page_of
@@ -29,8 +29,8 @@ PROMPTS = [one.messages[0]["content"] for one in load_suite("tuning", 3)][:20]
 @pytest.fixture(scope="module")
 def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("cache")
-    (folder / smollm2.NAME).mkdir()
-    (folder / smollm2.NAME / smollm2.FILE).symlink_to(os.environ["MOA_TARGET_FILE"])
+    (folder / DEFAULT).mkdir()
+    (folder / DEFAULT / FILE).symlink_to(os.environ["MOA_TARGET_FILE"])
     return folder
 
 

@@ -16,7 +16,7 @@ from demo.live.settings import NAMES, choose, from_address, link
 from demo.session import PRIVATE, Shared
 from demo.share import load_address, share_box
 from demo.tli.stops import STOPS, stops_html
-from moa_core.loading import smollm2
+from moa_core.loading.hub import DEFAULT
 
 ID, TITLE = "live", "Live"
 CAN = (
@@ -53,7 +53,7 @@ def build(demo: gr.Blocks, shared: Shared) -> gr.Textbox:
             settings |= drafter
             with gr.Column(min_width=220, elem_id="settings-box"):
                 settings |= folded("", "tokens", "temperature", "top_p", "seed")
-    can = f"{CAN} {UNFILTERED}" if engine.first == smollm2.NAME else UNFILTERED
+    can = f"{CAN} {UNFILTERED}" if engine.first == DEFAULT else UNFILTERED
     words(f"<p>{can}</p>", elem_classes="note", elem_id="can")
     settings = {name: settings[name] for name in NAMES}
     with gr.Accordion("Save, open, share", open=False, elem_id="files"):

@@ -9,27 +9,17 @@ from moa_core.arguments import chosen_preset, target_of
 from moa_core.bench.methods import PEERS, Method, checksum, load_methods, needs_files
 from moa_core.bench.records import head, write
 from moa_core.bench.results import figures, table
-from moa_core.bench.run import (
-    GRID,
-    Contender,
-    Decoding,
-    best_trees,
-    keep_settings,
-    one_tree,
-    run_all,
-)
-from moa_core.bench.suites import SETS, Prompt, load_suite, readable, suite_hash, suite_ids
-from moa_core.decoding.tree import TreeSettings
+from moa_core.bench.run import Contender, Decoding, keep_settings, one_tree, run_all
+from moa_core.bench.suites import SETS, Prompt, load_suite, suite_hash, suite_ids
 from moa_core.drafters.names import VANILLA, listed
 from moa_core.loading.catalog import DEFAULT_DRAFTER, known_drafters
-from moa_core.loading.memory import form_name
+from moa_core.loading.load import form_name
 from moa_core.model.target import Target
 from moa_core.runtime import quiet, settle
 
 METHODS = (VANILLA, "ngram", "eagle2", DEFAULT_DRAFTER)
 EACH = 10  # prompts of each question set
-TUNED = 1  # prompts of each kind on which trees are chosen
-KEPT = ("repeat", "limit", "max_new_tokens", "temperature", "seed", "ignore_eos", "tree", "grid")
+KEPT = ("repeat", "limit", "max_new_tokens", "temperature", "seed", "ignore_eos", "tree")
 
 
 def run(options: argparse.Namespace) -> None:
@@ -37,8 +27,7 @@ def run(options: argparse.Namespace) -> None:
     options.tree = options.tree or "auto"
     options.limit = options.limit or (EACH if options.suite == SETS else None)
     prompts = load_suite(options.suite, options.limit)
-    grid = (GRID if options.grid is None else options.grid).split(",")
-    trees = [one_tree(text) for text in (grid if options.tree == "best" else [options.tree])]
+    tree = one_tree(options.tree)
     Decoding(options.max_new_tokens, options.temperature).settings(None, 0, 0)  # wrong numbers
     target, methods = _loaded(options)
     ids, folder = suite_ids(prompts, target), options.out
@@ -46,7 +35,9 @@ def run(options: argparse.Namespace) -> None:
     decoding = Decoding(options.max_new_tokens, options.temperature, options.seed, eos_ids)
     settings = _settings(options, target, methods, prompts)
     facts = keep_settings(folder, settings, target.device)
-    contenders = _contenders(options, trees, target, methods, decoding)
+    contenders = {
+        name: Contender(method, tree if method.trees else None) for name, method in methods.items()
+    }
     runs = run_all(contenders, prompts, ids, options.repeat, decoding, folder / "runs.jsonl")
     about = {
         name: {**one.method.about(), "tree": one.tree and one.tree.as_dict()}
@@ -70,20 +61,6 @@ def _loaded(options: argparse.Namespace) -> tuple[Target, dict[str, Method]]:
     target = target_of(options, [spec for name, spec in specs.items() if needs_files(name)])
     settle(target, options.threads)
     return target, load_methods(names, target, specs)
-
-
-def _contenders(
-    options: argparse.Namespace, trees: list[TreeSettings], target: Target,
-    methods: dict[str, Method], decoding: Decoding,
-) -> dict[str, Contender]:  # fmt: skip
-    if options.tree != "best":
-        return {
-            name: Contender(method, trees[0] if method.trees else None)
-            for name, method in methods.items()
-        }
-    # Only for choosing trees: a target with a short context uses the shorter prompts.
-    prompts, ids = zip(*readable(load_suite("tuning", TUNED), target), strict=True)
-    return best_trees(methods, trees, prompts, ids, decoding, options.out)
 
 
 def _settings(

@@ -25,7 +25,6 @@ PHASES = "draft", "verify", "other"
 
 
 def chain(ids: list[int]) -> DraftTree:
-    """A tree of one branch."""
     return DraftTree.chain(ids[0], ids[1:], [0.0] * (len(ids) - 1))
 
 

@@ -81,7 +81,7 @@ class OverLink(Ours):
 
 def run(options: argparse.Namespace) -> None:
     path, names, links = check_out(options.out), _methods(options.methods), _links(options.link)
-    if options.tree in ("auto", "best"):
+    if options.tree == "auto":
         raise UserError("Over a link all share a tree: --tree same, or depth-breadth-budget.")
     tree = one_tree(options.tree)
     prompts = load_suite(options.suite, options.limit or EACH)

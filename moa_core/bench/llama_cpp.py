@@ -33,7 +33,7 @@ class LlamaCpp(Method):
     trees = False
 
     def __init__(self, name: str, target: Target) -> None:
-        super().__init__(name, target, None)
+        super().__init__(name, target)
         try:
             from xllamacpp import CommonParams, Server
         except ImportError:

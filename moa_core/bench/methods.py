@@ -15,16 +15,14 @@ from torch import Tensor, nn
 from moa_core.decoding.decode import Settings, decode
 from moa_core.decoding.trace import Drafted, Trace
 from moa_core.drafters.base import Drafter, Vanilla
-from moa_core.drafters.independent import IndependentDrafter, as_model
 from moa_core.drafters.names import VANILLA
 from moa_core.errors import UserError
-from moa_core.loading.catalog import models_folder
 from moa_core.loading.load import load_drafter
 from moa_core.model.target import Target, draft_precision, parameters
 
 GRAM = 8
 STREAM = "stream"  # plain API streaming: the server pushes each token as it writes it
-PEERS = ("hf-generate", "hf-assisted", "hf-lookup", "llama-cpp", "llama-cpp-q8", "llama-cpp-q4")
+PEERS = ("hf-generate", "hf-lookup", "llama-cpp", "llama-cpp-q8", "llama-cpp-q4")
 Record = dict[str, Any]  # the result of one run of one prompt
 
 
@@ -34,7 +32,7 @@ class Method(ABC):
     trees: bool
     precision: str | None = None  # of drafts in our loop
 
-    def __init__(self, name: str, target: Target, drafter: Drafter | None) -> None:
+    def __init__(self, name: str, target: Target, drafter: Drafter | None = None) -> None:
         self.name = name
         self.target = target
         self.drafter = drafter
@@ -78,14 +76,12 @@ class Ours(Method):
 
 
 class HuggingFace(Method):
-    """transformers' generate: plain, assisted or with prompt lookup."""
+    """transformers' generate: plain or with prompt lookup."""
 
     trees = False
 
-    def __init__(
-        self, name: str, target: Target, drafter: Drafter | None, options: dict[str, Any]
-    ) -> None:
-        super().__init__(name, target, drafter)
+    def __init__(self, name: str, target: Target, options: dict[str, Any]) -> None:
+        super().__init__(name, target)
         self._options = options
 
     def run(self, ids: Sequence[int], settings: Settings) -> Record:
@@ -149,7 +145,6 @@ class HuggingFace(Method):
 
 
 def needs_files(name: str) -> bool:
-    """Whether a method has its own drafter weights; hf-assisted uses a bundled drafter's."""
     return name != VANILLA and name not in PEERS
 
 
@@ -172,15 +167,9 @@ def load_methods(
 def _load(spec: str, name: str, target: Target) -> Method:
     match spec:
         case "hf-generate":
-            return HuggingFace(name, target, None, {})
+            return HuggingFace(name, target, {})
         case "hf-lookup":
-            return HuggingFace(name, target, None, {"prompt_lookup_num_tokens": 10})
-        case "hf-assisted":
-            if not (models_folder() / "independent").is_dir():
-                raise UserError("hf-assisted needs the bundled drafter `independent`: not found.")
-            small = load_drafter("independent", target)
-            assert isinstance(small, IndependentDrafter)
-            return HuggingFace(name, target, small, {"assistant_model": as_model(small)})
+            return HuggingFace(name, target, {"prompt_lookup_num_tokens": 10})
         case "llama-cpp" | "llama-cpp-q8" | "llama-cpp-q4":
             from moa_core.bench.llama_cpp import LlamaCpp  # it builds on this module
 

@@ -78,7 +78,6 @@ class Recording:
 
     @property
     def command(self) -> str:
-        """The command that measured this."""
         return str(self.results.get("command", "not recorded"))
 
     def figures(self, method: str, kind: str | None = None) -> dict[str, Any]:

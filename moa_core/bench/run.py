@@ -1,7 +1,4 @@
-"""Runs methods over prompts in turn; every finished run is a line of a file, to resume from.
-
-All methods share a tree, or each has its fastest.
-"""
+"""Runs methods over prompts in turn; every finished run is a line of a file, to resume from."""
 
 from __future__ import annotations
 
@@ -13,7 +10,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
-from statistics import median
 from typing import Any, NamedTuple
 
 import torch
@@ -21,7 +17,6 @@ import transformers
 from tqdm import tqdm
 
 from moa_core.bench.methods import Method, Record
-from moa_core.bench.results import decode_speed, grouped
 from moa_core.bench.suites import Prompt
 from moa_core.decoding.decode import Settings
 from moa_core.decoding.tree import TreeSettings, named_tree
@@ -31,9 +26,6 @@ from moa_core.runtime import commit
 from moa_core.untrusted import parsed, read_json
 
 SAME = TreeSettings(5, 4, 11)
-# Chains first: they may be best for prompt lookup and cheap drafters.
-GRID = "5-1-5,4-2-5,5-2-5,4-3-11,5-4-11,6-4-17,7-6-23"
-PASSES = 2  # over the tuning prompts, each tree in turn
 WARM_UP = 2  # prompts that every method decodes first, not counted
 Key = tuple[Any, ...]
 FIELDS = ("method", "repeat", "prompt")  # of a key; the prompt's number is its line
@@ -92,14 +84,9 @@ def complete(
 
 
 def run_all(
-    contenders: Mapping[str, Contender],
-    prompts: Sequence[Prompt],
-    ids: Sequence[Sequence[int]],
-    repeats: int,
-    decoding: Decoding,
-    path: Path,
-    title: str = "bench",
-) -> list[Record]:
+    contenders: Mapping[str, Contender], prompts: Sequence[Prompt], ids: Sequence[Sequence[int]],
+    repeats: int, decoding: Decoding, path: Path, title: str = "bench",
+) -> list[Record]:  # fmt: skip
     """Run whatever the file lacks, and return all runs, oldest first.
 
     A run has the result of `Method.run`, and method, repeat, prompt (its line) and kind.
@@ -190,7 +177,6 @@ def keep_settings(folder: Path, given: dict[str, Any], device: torch.device) -> 
 
 
 def machine(device: torch.device) -> dict[str, Any]:
-    """The machine, for judging the speeds."""
     facts: dict[str, Any] = {
         "device": device.type,
         "processor": _processor(),
@@ -222,40 +208,4 @@ def _processor() -> str:
 
 def one_tree(text: str) -> TreeSettings:
     """The tree that --tree names. UserError if it names none."""
-    return SAME if text == "same" else named_tree(text, "auto, same, best")
-
-
-def best_trees(
-    methods: Mapping[str, Method],
-    grid: Sequence[TreeSettings],
-    prompts: Sequence[Prompt],
-    ids: Sequence[Sequence[int]],
-    decoding: Decoding,
-    folder: Path,
-) -> dict[str, Contender]:
-    """Each method with the grid's tree at which it decodes fastest, prefill left out.
-
-    Measured on prompts that are not in the benchmark.
-    """
-    tried = {
-        f"{name}@{tree}": Contender(method, tree)
-        for name, method in methods.items()
-        if method.trees
-        for tree in dict.fromkeys(grid)
-    }
-    runs = run_all(tried, prompts, ids, PASSES, decoding, folder / "tuning.jsonl", "trees")
-    speeds = tree_speeds(runs)
-    best: dict[str, Contender] = {}
-    for name, method in methods.items():
-        mine = [entry for entry in tried if entry.rpartition("@")[0] == name]
-        fastest = max(mine, key=lambda entry: speeds[entry], default=None)
-        best[name] = Contender(method, tried[fastest].tree if fastest else None)
-    return best
-
-
-def tree_speeds(runs: Sequence[Record]) -> dict[str, float]:
-    """Tokens per second of decoding, of each method and tree: the median over the passes."""
-    return {
-        name: median(decode_speed(one) or 0.0 for one in grouped(mine, "repeat").values())
-        for name, mine in grouped(runs, "method").items()
-    }
+    return SAME if text == "same" else named_tree(text, "auto, same")

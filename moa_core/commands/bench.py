@@ -21,7 +21,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     # fmt: off
     add = parser.add_argument
     add("--methods", help="comma separated: vanilla, ngram, eagle, moa-auto, bundled drafters, "
-        "folders; hf-generate, hf-assisted, hf-lookup, llama-cpp, llama-cpp-q8, llama-cpp-q4; over "
+        "folders; hf-generate, hf-lookup, llama-cpp, llama-cpp-q8, llama-cpp-q4; over "
         "a link also stream, plain API streaming; default: those there are of "
         "vanilla,ngram,eagle2,moa-n0")
     add("--suite", default="questions", help="mt_bench, humaneval, gsm8k, alpaca, sum, qa; "
@@ -34,10 +34,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--seed", type=int, default=0, help="of sampling")
     add("--ignore-eos", action="store_true", help="go on after the end of turn")
     add("--tree", help="auto, the default: each cycle's sized by measured costs and gains; same: "
-        "5-4-11 for all, so that acceptance lengths can be compared; best: for each method the one "
-        "at which it is fastest, found on other prompts; or depth-breadth-budget for all. Default "
-        "over a link: same")
-    add("--grid", help="trees that --tree best tries, comma separated")
+        "5-4-11 for all, so that acceptance lengths can be compared; or depth-breadth-budget for "
+        "all. Default over a link: same")
     add("--threads", type=int, help="CPU threads; default: the quickest")
     add("--out", type=path, help="folder for results.json and summary.json; FILE.json with --link "
         "and --offline")
@@ -71,8 +69,6 @@ def _check(options: argparse.Namespace, modes: list[str]) -> None:
         if value is not None and value < 1:
             raise UserError(f"--{name} must be a whole number, at least 1.")
     check_threads(options.threads)
-    if options.grid is not None and (modes or options.tree != "best"):
-        raise UserError("--grid names the trees that --tree best tries: give both or neither.")
     if not modes:
         if options.out is None:
             raise UserError("Say where the results go: --out FOLDER.")

@@ -155,15 +155,13 @@ def _ids(text: str) -> list[int]:
 def _settings(options: argparse.Namespace) -> Settings:
     """UserError for wrong numbers, before anything is loaded."""
     from moa_core.decoding.decode import Settings
-    from moa_core.decoding.offline import Away
     from moa_core.decoding.tree import AUTO, named_tree
     from moa_core.decoding.verify import Sampling
 
     sampling = Sampling(options.temperature, options.top_p, options.top_k, options.seed)
     eos_ids = () if options.ignore_eos else None
     tree = AUTO if options.tree == "own" else named_tree(options.tree, "auto, own")
-    away = Away(patience=options.patience)
-    return Settings(options.max_new_tokens, tree, sampling, eos_ids, away)
+    return Settings(options.max_new_tokens, tree, sampling, eos_ids, options.patience)
 
 
 def _report(trace: Trace, text: str | None, reason: str | None) -> dict[str, Any]:

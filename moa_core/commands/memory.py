@@ -22,8 +22,15 @@ def run(options: argparse.Namespace) -> None:
     from transformers import AutoConfig
 
     from moa_core.loading.catalog import config_folder
-    from moa_core.loading.load import DTYPES, drafters_beside
-    from moa_core.loading.memory import Drafting, config_of, estimate, form_name, size
+    from moa_core.loading.hub import size
+    from moa_core.loading.load import (
+        DTYPES,
+        Drafting,
+        config_of,
+        drafters_beside,
+        estimate,
+        form_name,
+    )
 
     if preset := chosen_preset(options):
         config = AutoConfig.for_model(**preset.config)

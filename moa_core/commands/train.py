@@ -187,15 +187,7 @@ def _drafters(options: argparse.Namespace) -> None:
     folders = [str(options.out / method) for method in methods]
     form = (f"--load-in-{options.bits}bit",) if options.bits else ()
     asked = ("--target", options.target) if options.target else ()
-    line = (
-        "generate",
-        *asked,
-        *form,
-        "--drafter",
-        folders[0],
-        "--prompt",
-        "Hello!",
-    )
+    line = ("generate", *asked, *form, "--drafter", folders[0], "--prompt", "Hello!")
     print(
         f"Trained: {', '.join(folders)}. Next (--raw goes on from plain text):\n\n"
         f"  {shlex.join(('python', '-m', 'moa_core', *line))}"

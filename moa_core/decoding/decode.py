@@ -21,13 +21,9 @@ __all__ = ["Settings", "about", "check_prompt", "decode"]
 
 @torch.inference_mode()
 def decode(
-    target: Target,
-    drafter: Drafter,
-    prompt_ids: Sequence[int],
-    settings: Settings,
-    should_stop: Callable[[], bool] = lambda: False,
-    remote: FarTarget | None = None,
-) -> Iterator[Event]:
+    target: Target, drafter: Drafter, prompt_ids: Sequence[int], settings: Settings,
+    should_stop: Callable[[], bool] = lambda: False, remote: FarTarget | None = None,
+) -> Iterator[Event]:  # fmt: skip
     """Decode a prompt and yield each event as it happens. The last event is Finished.
 
     Lossless: the target's own greedy text, or at a temperature its own distribution.
@@ -46,7 +42,7 @@ def decode(
     verifier: Verifier = LocalVerifier(target, drafter)
     if remote is not None:
         drafter = verifier = OfflineRun(
-            drafter, remote, settings.away, sampling, text, clock, should_stop
+            drafter, remote, settings.patience, sampling, text, clock, should_stop
         )
     try:
         drafter.open(target, capacity)

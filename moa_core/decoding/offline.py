@@ -9,7 +9,7 @@ from typing import Protocol, TypeVar
 
 from torch import Tensor
 
-from moa_core.decoding.settings import Away, Text
+from moa_core.decoding.settings import Text
 from moa_core.decoding.trace import Drafted, LinkBack, LinkDown, OfflineToken, Stopwatch, Verified
 from moa_core.decoding.tree import DraftTree, TreeSettings
 from moa_core.decoding.verifier import Answer, Asked, LinkLost, Traffic, Unanswered, VerifiedTokens
@@ -17,7 +17,6 @@ from moa_core.decoding.verify import Choices, Sampling, sample, target_probs, un
 from moa_core.drafters.base import Drafter, ServerOutputs, Stepwise
 from moa_core.model.target import Target
 
-__all__ = ["Away", "FarTarget", "OfflineRun"]
 T = TypeVar("T")
 LOOK = 0.05  # seconds between two checks of the link when there is nothing else to do
 
@@ -100,11 +99,11 @@ class OfflineRun(Drafter):
     """
 
     def __init__(
-        self, drafter: Drafter, far: FarTarget, away: Away, sampling: Sampling, text: Text,
+        self, drafter: Drafter, far: FarTarget, patience: float, sampling: Sampling, text: Text,
         clock: Stopwatch, should_stop: Callable[[], bool],
     ) -> None:  # fmt: skip
         self.name, self.tree, self.tli = drafter.name, drafter.tree, drafter.tli
-        self._drafter, self._far, self._away = drafter, far, away
+        self._drafter, self._far, self._patience = drafter, far, patience
         self._sampling, self._text = sampling, text
         self._clock, self._should_stop = clock, should_stop
         self._unverified: list[int] = []
@@ -191,5 +190,5 @@ class OfflineRun(Drafter):
             if writer:
                 written = writer.step()
                 yield replace(written, seconds=clock.lap("draft"))
-            elif waited > self._away.patience:
+            elif waited > self._patience:
                 raise Unanswered("offline")

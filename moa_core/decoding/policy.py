@@ -79,7 +79,6 @@ class Curve:
             self._hits[bin] += part * hit
 
     def renew(self) -> None:
-        """A cycle is over."""
         self._hits = [FORGETTING * value for value in self._hits]
         self._tries = [FORGETTING * value for value in self._tries]
         known = zip(self._hits, self._guess, self._tries, strict=True)
@@ -198,7 +197,6 @@ class Sizer:
         return self.known.least() if self.known.ready else -math.inf
 
     def to_expand(self, level: Sequence[Node], depth: int, limit: TreeSettings) -> int:
-        """How many nodes of a level, best first, to expand."""
         if depth >= limit.depth:
             return 0
         if not self.known.ready:
@@ -211,7 +209,6 @@ class Sizer:
         self.known.level.add(expanded, self._now - start)
 
     def keep(self, root: int, tried: Sequence[Node], limit: TreeSettings) -> DraftTree:
-        """The tree of the nodes that are worth verifying."""
         scores = sorted((node.score for node in tried), reverse=True)[: limit.budget]
         count = self.known.to_keep(scores) if self.known.ready else self.start.budget
         self._nodes = best_nodes(tried, min(count, limit.budget))
@@ -227,7 +224,6 @@ class Sizer:
         return self.keep(tree.tokens[0], nodes, limit)
 
     def learn(self, drafted: Drafted, verified: Verified) -> None:
-        """Learn from the result of the last tree."""
         nodes, self._nodes = self._nodes, None
         if nodes is None or drafted.offline:
             return

@@ -18,42 +18,29 @@ from moa_core.model.target import Target, draft_precision
 
 
 @dataclass(frozen=True)
-class Away:
-    """While the link is lost, the drafter continues alone. Later, the target verifies that text as
-    a draft.
-
-    patience  seconds to wait for the link when there is no more to write alone
-    """
-
-    patience: float = 0.0
-
-    def __post_init__(self) -> None:
-        if not (isinstance(self.patience, Real) and self.patience >= 0):
-            raise UserError("The patience for a lost link is a number of seconds, from 0 up.")
-
-
-@dataclass(frozen=True)
 class Settings:
     """Everything that shapes one run, except weights.
 
-    eos_ids  tokens that end the text. None: the target's; (): none, to continue after its end
+    eos_ids   tokens that end the text. None: the target's; (): none, to continue after its end
+    patience  seconds to wait for a lost link when the drafter has no more to write alone
     """
 
     max_new_tokens: int = 128
     tree: TreeSettings = field(default_factory=TreeSettings)
     sampling: Sampling = field(default_factory=Sampling)
     eos_ids: tuple[int, ...] | None = None
-    away: Away = field(default_factory=Away)
+    patience: float = 0.0
 
     def __post_init__(self) -> None:
         if not is_whole(self.max_new_tokens, 1):
             raise UserError("The number of new tokens must be a whole number, at least 1.")
-        for name, kind in (("tree", TreeSettings), ("sampling", Sampling), ("away", Away)):
+        if not (isinstance(self.patience, Real) and self.patience >= 0):
+            raise UserError("The patience for a lost link is a number of seconds, from 0 up.")
+        for name, kind in (("tree", TreeSettings), ("sampling", Sampling)):
             if not isinstance(found := getattr(self, name), kind):
                 raise UserError(f"The {name} of settings is {kind.__name__}(...), not {found!r}.")
 
     def ends(self, target: Target) -> tuple[int, ...]:
-        """The tokens that end a text of this target."""
         return target.eos_ids if self.eos_ids is None else self.eos_ids
 
 

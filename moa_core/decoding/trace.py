@@ -155,7 +155,6 @@ class Trace:
             yield event
 
     def of(self, kind: type) -> list[Any]:
-        """The events of one kind, in order."""
         return [event for event in self.events if isinstance(event, kind)]
 
     @property
@@ -240,7 +239,6 @@ class Trace:
         return _rate(len(self.output_ids) - 1, seconds)
 
     def to_json(self) -> str:
-        """The trace as one JSON object, versioned."""
         events = [{"event": type(event).__name__, **asdict(event)} for event in self.events]
         return json.dumps({"version": VERSION, "about": plain(self.about), "events": events})
 

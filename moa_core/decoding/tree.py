@@ -198,14 +198,9 @@ class Fixed:
 
 
 def grow(
-    root: int,
-    root_logits: Tensor,
-    expand: Callable[[Frontier], Tensor],
-    limit: TreeSettings,
-    sizing: Sizing | None = None,
-    static: bool = False,
-    words: Tensor | None = None,
-) -> DraftTree:
+    root: int, root_logits: Tensor, expand: Callable[[Frontier], Tensor], limit: TreeSettings,
+    sizing: Sizing | None = None, static: bool = False, words: Tensor | None = None,
+) -> DraftTree:  # fmt: skip
     """Grow a tree by the drafter's cumulative log-probability, then keep the best nodes.
 
     Each level expands the `breadth` most probable nodes of the last one. All children tried
@@ -281,13 +276,9 @@ def _frontier(
 
 
 def _children(
-    logits: Tensor,
-    parents: Sequence[Node | None],
-    breadth: int,
-    worth: Sequence[float] | None,
-    least: float,
-    words: Tensor | None,
-) -> list[Node]:
+    logits: Tensor, parents: Sequence[Node | None], breadth: int, worth: Sequence[float] | None,
+    least: float, words: Tensor | None,
+) -> list[Node]:  # fmt: skip
     """The most probable next tokens of each parent, best first; None is the root.
 
     logits  [b, V]

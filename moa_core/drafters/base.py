@@ -45,7 +45,6 @@ class Drafter(ABC):
 
     @cached_property
     def sizer(self) -> Sizer:
-        """Sizes its automatic trees."""
         return Sizer(self.tree)
 
     def fork(self) -> Self:
@@ -86,12 +85,9 @@ class Drafter(ABC):
         self.sizer.at(facts)
 
     def grow(
-        self,
-        token: int,
-        logits: Tensor,
-        expand: Callable[[Frontier], Tensor],
+        self, token: int, logits: Tensor, expand: Callable[[Frontier], Tensor],
         settings: TreeSettings,
-    ) -> DraftTree:
+    ) -> DraftTree:  # fmt: skip
         """A tree below `token`, of the requested shape or sized as it grows."""
         sizing = self.sizer if settings.auto else None
         return grow(token, logits, expand, settings, sizing, self.static, self.vocabulary)

@@ -14,7 +14,7 @@ from moa_core.decoding.tree import Frontier
 from moa_core.drafters.base import OutputShapes, ServerOutputs, Stepwise
 from moa_core.drafters.trained import Files, Trained, layer_keys, plain_rope, target_heads
 from moa_core.model.cache import KVCache
-from moa_core.model.layers import Attention, DecoderLayer, Rope, Rotation, rows_mask
+from moa_core.model.layers import Attention, DecoderLayer, LayerSizes, Rope, Rotation, rows_mask
 from moa_core.model.target import Observation, Target
 from moa_core.untrusted import Eps, Whole
 
@@ -22,18 +22,9 @@ SAFEAI = {"architectures": ["LlamaForCausalLM"], "model_type": "llama", "num_hid
 
 
 @dataclass(frozen=True)
-class EagleConfig:
-    """Sizes of an EAGLE head; heads and head size are free, as in its published configs.
+class EagleConfig(LayerSizes):
+    """Sizes of an EAGLE head; heads and head size are free, as in its published configs."""
 
-    width  E
-    """
-
-    width: int
-    heads: int
-    kv_heads: int
-    head_dim: int
-    inner: int
-    eps: float
     fc_bias: bool = True
     qkv_bias: bool = False
     o_bias: bool = False
@@ -46,18 +37,8 @@ class EagleNet(nn.Module):
         super().__init__()
         self.config, width = config, config.width
         self.fc = nn.Linear(2 * width, width, bias=config.fc_bias)
-        layer = DecoderLayer(
-            width,
-            config.heads,
-            config.kv_heads,
-            config.inner,
-            head_dim=config.head_dim,
-            eps=config.eps,
-            qkv_bias=config.qkv_bias,
-            o_bias=config.o_bias,
-            input_norm=False,
-        )
-        self.layers = nn.ModuleList([layer])
+        biases = {"qkv_bias": config.qkv_bias, "o_bias": config.o_bias}
+        self.layers = nn.ModuleList([DecoderLayer(config, **biases, input_norm=False)])
 
     def join(self, embedded: Tensor, features: Tensor) -> Tensor:
         """[.., E] embedding of token t + 1 and feature of token t -> input of the layer [.., E]."""
@@ -65,13 +46,9 @@ class EagleNet(nn.Module):
         return joined
 
     def forward(
-        self,
-        embedded: Tensor,
-        features: Tensor,
-        rotation: Rotation,
-        mask: Tensor | None = None,
+        self, embedded: Tensor, features: Tensor, rotation: Rotation, mask: Tensor | None = None,
         cache: KVCache | None = None,
-    ) -> Tensor:
+    ) -> Tensor:  # fmt: skip
         """[.., E] each, as in `join` -> predicted features of the tokens [.., E]."""
         hidden: Tensor = self.layers[0](
             self.join(embedded, features), rotation, mask=mask, cache=cache

@@ -18,7 +18,7 @@ from moa_core.drafters.eagle import SAFEAI, FeatureDrafter
 from moa_core.drafters.trained import Files, check_same, layer_keys, plain_rope, target_heads
 from moa_core.errors import UserError
 from moa_core.model.cache import KVCache
-from moa_core.model.layers import Attention, DecoderLayer, RMSNorm, Rope, Rotation
+from moa_core.model.layers import Attention, DecoderLayer, LayerSizes, RMSNorm, Rope, Rotation
 from moa_core.model.target import Matrix, Observation, Target
 from moa_core.untrusted import Count, Eps, Whole, section, value
 
@@ -28,10 +28,9 @@ USUAL_THETA = 10_000.0  # SafeAILab's default for a config without rope_theta
 
 
 @dataclass(frozen=True)
-class Eagle3Config:
+class Eagle3Config(LayerSizes):
     """Sizes of an EAGLE-3 head, and which of its optional parts it has.
 
-    width        E
     layers       the target's layers whose inputs are its features
     features     the width of each of these inputs
     words        D, if it has a head of its own for the tokens that it can draft; None: the target's
@@ -43,12 +42,6 @@ class Eagle3Config:
     embeddings   V, if it has its own token embeddings; None: the target's
     """
 
-    width: int
-    heads: int
-    kv_heads: int
-    head_dim: int
-    inner: int
-    eps: float
     layers: tuple[int, ...]
     features: int
     words: int | None = None
@@ -66,17 +59,8 @@ class MidLayer(DecoderLayer):
     """A decoder layer whose attention reads an embedding and a feature side by side."""
 
     def __init__(self, config: Eagle3Config) -> None:
-        super().__init__(
-            config.width,
-            config.heads,
-            config.kv_heads,
-            config.inner,
-            head_dim=config.head_dim,
-            eps=config.eps,
-            qkv_bias=config.qkv_bias,
-            head_norms=config.head_norms,
-            reads=2 * config.width,
-        )
+        form = {"qkv_bias": config.qkv_bias, "head_norms": config.head_norms}
+        super().__init__(config, **form, reads=2 * config.width)
         self.hidden_norm = RMSNorm(config.width, config.eps)
         self.norm_residual = config.norm_residual
 
@@ -122,13 +106,9 @@ class Eagle3Net(nn.Module):
         return fused
 
     def forward(
-        self,
-        embedded: Tensor,
-        features: Tensor,
-        rotation: Rotation,
-        mask: Tensor | None = None,
+        self, embedded: Tensor, features: Tensor, rotation: Rotation, mask: Tensor | None = None,
         cache: KVCache | None = None,
-    ) -> Tensor:
+    ) -> Tensor:  # fmt: skip
         """Embeddings of tokens t + 1, features of tokens t -> the next features, [.., E] each."""
         layer = self.midlayer
         joined, residual = layer.join(embedded, features)
@@ -156,11 +136,7 @@ class Eagle3Drafter(FeatureDrafter):
     net_class = Eagle3Net
 
     def __init__(
-        self,
-        net: Eagle3Net,
-        target: Target,
-        name: str = "",
-        rope: Mapping[str, Any] | None = None,
+        self, net: Eagle3Net, target: Target, name: str = "", rope: Mapping[str, Any] | None = None
     ) -> None:
         super().__init__(net, target, name)
         if any(not 0 <= layer < len(target.layers) for layer in net.config.layers):

@@ -127,9 +127,3 @@ def borrowing(config: LlamaConfig, target: Target) -> Target:
     model.set_input_embeddings(target.embed)
     model.set_output_embeddings(target.model.get_output_embeddings())
     return Target(model, name="independent")
-
-
-def as_model(drafter: IndependentDrafter) -> PreTrainedModel:
-    """The small model, for transformers' assisted generation."""
-    model: PreTrainedModel = drafter.small.model
-    return model

@@ -18,7 +18,7 @@ from moa_core.drafters.base import OutputShapes, Reader, ServerOutputs
 from moa_core.drafters.trained import Files, Sizes, Trained, initialised, plain_rope
 from moa_core.errors import UserError
 from moa_core.model.cache import KVCache, token_vectors
-from moa_core.model.layers import DecoderLayer, Rope, rows_mask
+from moa_core.model.layers import DecoderLayer, LayerSizes, Rope, rows_mask
 from moa_core.model.target import Observation, Target
 from moa_core.untrusted import Count, Eps, Whole, value
 
@@ -96,15 +96,8 @@ class MoANet(nn.Module):
 
 
 def _layer(width: int, sizes: Sizes, config: MoAConfig, **biases: bool) -> DecoderLayer:
-    return DecoderLayer(
-        width,
-        sizes.heads,
-        sizes.kv_heads,
-        sizes.inner,
-        head_dim=sizes.head_dim,
-        eps=config.eps,
-        **biases,
-    )
+    heads = sizes.heads, sizes.kv_heads, sizes.head_dim
+    return DecoderLayer(LayerSizes(width, *heads, sizes.inner, config.eps), **biases)
 
 
 class MoADrafter(Trained, Reader):

@@ -16,7 +16,6 @@ LABELS = {  # of methods that are not in the registry
     "given": "Drafter",
     "eagle": "EAGLE",
     "hf-generate": "transformers generate",
-    "hf-assisted": "transformers assisted",
     "hf-lookup": "transformers lookup",
     "llama-cpp": "llama.cpp",
     "llama-cpp-q8": "llama.cpp, Q8_0",

@@ -23,21 +23,15 @@ from moa_core.drafters.trained import (
     target_heads,
 )
 from moa_core.model.cache import KVCache
-from moa_core.model.layers import DecoderLayer, RMSNorm, Rope, Rotation, tree_mask
+from moa_core.model.layers import DecoderLayer, LayerSizes, RMSNorm, Rope, Rotation, tree_mask
 from moa_core.model.target import Observation, Target
 from moa_core.untrusted import Eps, Whole
 
 
 @dataclass(frozen=True)
-class TandemConfig:
+class TandemConfig(LayerSizes):
     """Sizes of a Tandem drafter. count: its layers."""
 
-    width: int
-    heads: int
-    kv_heads: int
-    head_dim: int
-    inner: int
-    eps: float
     count: int = 2
 
 
@@ -47,13 +41,7 @@ class TandemNet(nn.Module):
     def __init__(self, config: TandemConfig) -> None:
         super().__init__()
         self.config = config
-        self.layers = nn.ModuleList(
-            DecoderLayer(
-                config.width, config.heads, config.kv_heads, config.inner,
-                head_dim=config.head_dim, eps=config.eps,
-            )
-            for _ in range(config.count)
-        )  # fmt: skip
+        self.layers = nn.ModuleList(DecoderLayer(config) for _ in range(config.count))
         self.projections = nn.ModuleList(
             nn.Linear(config.width, config.width, bias=False) for _ in range(config.count)
         )

@@ -106,14 +106,9 @@ class Onnx(Drafter):
         return rope
 
     def _ask(
-        self,
-        run: GraphRun,
-        tokens: Tensor,
-        start: int,
-        past: int,
-        seen: Tensor | None,
+        self, run: GraphRun, tokens: Tensor, start: int, past: int, seen: Tensor | None,
         **more: Tensor,
-    ) -> list[Tensor]:
+    ) -> list[Tensor]:  # fmt: skip
         """Logits [rows, D] after tokens, as in `Reader.read`; `more` are inputs and outputs."""
         count = len(tokens)
         places = range(start, start + count) if seen is None else [start] * count

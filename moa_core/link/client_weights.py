@@ -26,8 +26,7 @@ from moa_core.errors import UserError, first_line, saying
 from moa_core.link.connection import GONE, Address, reach
 from moa_core.link.wire import PIECE, VERSION, Fetch, Hello, Piece
 from moa_core.loading.drafter_files import fingerprint
-from moa_core.loading.load import plain_weights, tokenizer_in
-from moa_core.loading.memory import config_of
+from moa_core.loading.load import config_of, plain_weights, tokenizer_in
 from moa_core.model.target import Target
 from moa_core.untrusted import read_json
 

@@ -44,12 +44,9 @@ class Wire:
     """A connection to a server. link: an emulated one."""
 
     def __init__(
-        self,
-        address: Address,
-        hello: wire.Hello,
-        timeout: float = HANDSHAKE,
+        self, address: Address, hello: wire.Hello, timeout: float = HANDSHAKE,
         link: Link | None = None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         def open_socket(within: float) -> ClientConnection:
             made = connect(
                 address.url, max_size=wire.MOST_DOWN, max_queue=64, compression=None, proxy=None,

@@ -291,7 +291,6 @@ def choices(answer: First | Answer | Pushed, nodes: int, vocabulary: int) -> Cho
 
 
 def pack(half: ServerOutputs, kind: Kind) -> dict[str, Numbers]:
-    """Server outputs in the format of messages."""
     packed = {}
     for name, tensor in half.items():
         flat = tensor.detach().cpu().to(TYPES[kind]).contiguous().flatten()
@@ -300,7 +299,6 @@ def pack(half: ServerOutputs, kind: Kind) -> dict[str, Numbers]:
 
 
 def unpack(half: dict[str, Numbers], dtype: torch.dtype, device: torch.device) -> ServerOutputs:
-    """Server outputs in the format of drafters."""
     unpacked = {}
     for name, numbers in half.items():
         flat = torch.empty(0)

@@ -13,8 +13,15 @@ from moa_core.decoding.tree import TreeSettings
 from moa_core.drafters.names import AUTO, NGRAM, family, matched, method_name, no_such, tli_of
 from moa_core.drafters.registry import found_in, without_weights
 from moa_core.errors import UserError
-from moa_core.loading import gguf, smollm2
-from moa_core.loading.hub import Report, fetch_config, fetch_weights, silent
+from moa_core.loading import gguf
+from moa_core.loading.hub import (
+    DEFAULT,
+    Report,
+    default_folder,
+    fetch_config,
+    fetch_weights,
+    silent,
+)
 from moa_core.loading.presets import Preset, pinned, untrained
 from moa_core.untrusted import Count, read_config, section, value
 
@@ -62,7 +69,7 @@ def bundled_drafters() -> list[DrafterInfo]:
 def default_target() -> str:
     """The target in MOA_MODELS, if there is one; else SmolLM2-135M-Instruct."""
     there = (name for name, config in _bundled_configs().items() if "drafter" not in config)
-    return next(there, smollm2.NAME)
+    return next(there, DEFAULT)
 
 
 def _bundled_configs() -> dict[str, dict[str, Any]]:
@@ -104,7 +111,7 @@ def locate(spec: str | None) -> Path | str:
     spec = default_target() if spec is None else spec
     if folder := folder_of(spec):
         return folder
-    if spec == smollm2.NAME:
+    if spec == DEFAULT:
         return spec
     if (path := Path(os.path.expanduser(spec))).suffix == gguf.SUFFIX and path.is_file():
         return path
@@ -130,13 +137,13 @@ def files_of(place: Path | str, report: Report = silent) -> Path:
     """The folder with all files of what `locate` finds; downloaded or converted if necessary."""
     if isinstance(place, Path):
         return gguf.opened(place) if place.suffix == gguf.SUFFIX else place
-    if place == smollm2.NAME:
-        return smollm2.folder(report)
+    if place == DEFAULT:
+        return default_folder(report)
     return fetch_weights(place, report, pinned(place))
 
 
 def on_hub(place: Path | str) -> bool:
-    return not isinstance(place, Path) and place != smollm2.NAME
+    return not isinstance(place, Path) and place != DEFAULT
 
 
 def known_drafters() -> list[str]:

@@ -20,15 +20,9 @@ class KVCache:
     """
 
     def __init__(
-        self,
-        device: torch.device,
-        kv_heads: int,
-        head_dim: int,
-        capacity: int,
-        dtype: torch.dtype,
-        layers: int = 1,
-        first_layer: int = 0,
-    ) -> None:
+        self, device: torch.device, kv_heads: int, head_dim: int, capacity: int, dtype: torch.dtype,
+        layers: int = 1, first_layer: int = 0,
+    ) -> None:  # fmt: skip
         self.capacity, self.device = capacity, device
         self.length = 0
         self._first = first_layer

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -122,16 +123,9 @@ class Attention(nn.Module):
     """Grouped-query attention whose keys and values may come from elsewhere."""
 
     def __init__(
-        self,
-        width: int,
-        heads: int,
-        kv_heads: int,
-        head_dim: int,
-        qkv_bias: bool = False,
-        o_bias: bool = False,
-        head_norms: float | None = None,
-        reads: int | None = None,
-    ) -> None:
+        self, width: int, heads: int, kv_heads: int, head_dim: int, qkv_bias: bool = False,
+        o_bias: bool = False, head_norms: float | None = None, reads: int | None = None,
+    ) -> None:  # fmt: skip
         """reads: the input width of Q, K and V, if it is not `width`."""
         super().__init__()
         self.head_dim, self.heads, self.kv_heads = head_dim, heads, kv_heads
@@ -155,13 +149,9 @@ class Attention(nn.Module):
         return rotate(self.k_norm(keys) if self.head_norms else keys, rotation), values
 
     def forward(
-        self,
-        queries: Tensor,
-        keys: Tensor,
-        values: Tensor,
-        mask: Tensor | None = None,
+        self, queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None = None,
         causal: bool = False,
-    ) -> Tensor:
+    ) -> Tensor:  # fmt: skip
         """Attention of Q [B, H, n, d] to K and V [B, G, m, d], mask [B, 1, n, m]: [B, n, width]."""
         if self.grouped and mask is not None and queries.is_cuda and len(queries) == 1:
             mixed = grouped_attention(queries, keys, values, mask)
@@ -204,45 +194,40 @@ class SwiGLU(nn.Module):
         return out
 
 
+@dataclass(frozen=True)
+class LayerSizes:
+    """Sizes of a decoder layer. inner: width of its feed-forward block; eps: of its norms."""
+
+    width: int
+    heads: int
+    kv_heads: int
+    head_dim: int
+    inner: int
+    eps: float
+
+
 class DecoderLayer(nn.Module):
     """A Llama decoder layer that can attend to itself, through a cache or not, or to a memory."""
 
     def __init__(
-        self,
-        width: int,
-        heads: int,
-        kv_heads: int,
-        inner: int,
-        *,
-        head_dim: int | None = None,
-        eps: float = 1e-6,
-        qkv_bias: bool = False,
-        o_bias: bool = False,
-        mlp_bias: bool = False,
-        input_norm: bool = True,
-        head_norms: bool = False,
+        self, sizes: LayerSizes, *, qkv_bias: bool = False, o_bias: bool = False,
+        mlp_bias: bool = False, input_norm: bool = True, head_norms: bool = False,
         reads: int | None = None,
-    ) -> None:
-        """reads: the input width of attention, if it is not `width`."""
+    ) -> None:  # fmt: skip
+        """reads: the input width of attention, if it is not the layer's."""
         super().__init__()
-        size = head_dim or width // heads
-        norms = eps if head_norms else None
-        self.self_attn = Attention(width, heads, kv_heads, size, qkv_bias, o_bias, norms, reads)
-        self.mlp = SwiGLU(width, inner, mlp_bias)
+        width, eps, norms = sizes.width, sizes.eps, sizes.eps if head_norms else None
+        attention = width, sizes.heads, sizes.kv_heads, sizes.head_dim
+        self.self_attn = Attention(*attention, qkv_bias, o_bias, norms, reads)
+        self.mlp = SwiGLU(width, sizes.inner, mlp_bias)
         # EAGLE's layer has none.
         self.input_layernorm = RMSNorm(width, eps) if input_norm else nn.Identity()
         self.post_attention_layernorm = RMSNorm(width, eps)
 
     def forward(
-        self,
-        hidden: Tensor,
-        rotation: Rotation,
-        *,
-        mask: Tensor | None = None,
-        causal: bool = False,
-        cache: KVCache | None = None,
-        place: int = 0,
-    ) -> Tensor:
+        self, hidden: Tensor, rotation: Rotation, *, mask: Tensor | None = None,
+        causal: bool = False, cache: KVCache | None = None, place: int = 0,
+    ) -> Tensor:  # fmt: skip
         """Self-attention over hidden [B, n, width] and, with a cache, over its tokens.
 
         place  of this layer in the cache
@@ -262,13 +247,9 @@ class DecoderLayer(nn.Module):
         return self.self_attn.keys_values(self.input_layernorm(memory), rotation)
 
     def attend(
-        self,
-        hidden: Tensor,
-        rotation: Rotation,
-        keys: Tensor,
-        values: Tensor,
+        self, hidden: Tensor, rotation: Rotation, keys: Tensor, values: Tensor,
         mask: Tensor | None = None,
-    ) -> Tensor:
+    ) -> Tensor:  # fmt: skip
         """Cross-attention from hidden [B, n, width] to a memory's K and V [B, G, m, d]."""
         queries = self.self_attn.queries(self.input_layernorm(hidden), rotation)
         return self.feed(hidden + self.self_attn(queries, keys, values, mask))
@@ -296,13 +277,11 @@ def as_ours(layer: nn.Module, config: PretrainedConfig) -> DecoderLayer | None:
     attention: Any = layer.self_attn  # of several classes
     mlp: Any = layer.mlp
     with torch.device("meta"):
+        size = attention.head_dim
+        heads, groups = (one.out_features // size for one in (attention.q_proj, attention.k_proj))
+        inner = mlp.gate_proj.out_features
         ours = DecoderLayer(
-            config.hidden_size,
-            attention.q_proj.out_features // attention.head_dim,
-            attention.k_proj.out_features // attention.head_dim,
-            mlp.gate_proj.out_features,
-            head_dim=attention.head_dim,
-            eps=config.rms_norm_eps,
+            LayerSizes(config.hidden_size, heads, groups, size, inner, config.rms_norm_eps),
             qkv_bias=attention.q_proj.bias is not None,
             o_bias=attention.o_proj.bias is not None,
             mlp_bias=mlp.down_proj.bias is not None,

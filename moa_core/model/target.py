@@ -99,12 +99,9 @@ class Target:
     torch_threads: Callable[[], AbstractContextManager[None]] = nullcontext
 
     def __init__(
-        self,
-        model: PreTrainedModel,
-        tokenizer: PreTrainedTokenizerBase | None = None,
-        name: str = "",
-        need: Any = None,
-    ) -> None:
+        self, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase | None = None,
+        name: str = "", need: Any = None,
+    ) -> None:  # fmt: skip
         check_config(model.config)
         check_parts(model)
         self.model = model.eval()
@@ -113,7 +110,7 @@ class Target:
         self.tokenizer = tokenizer
         self.eos_ids: tuple[int, ...] = ()  # tokens that end a reply
         self.name = name
-        self.need = need  # the estimate of `loading.memory`, if there is one
+        self.need = need  # the estimate of `loading.load`, if there is one
         self.config = model.config
         self.decoder = cast(Backbone, model.base_model)
         self.head = cast(Matrix, model.get_output_embeddings())
@@ -225,13 +222,9 @@ class Target:
         return KVCache(self.device, *sizes, last, len(self.layers) - last)
 
     def run_layers(
-        self,
-        hidden: Tensor,
-        positions: Tensor,
-        mask: Tensor | None,
-        cache: Passing | None,
+        self, hidden: Tensor, positions: Tensor, mask: Tensor | None, cache: Passing | None,
         last: int | None = None,
-    ) -> Tensor:
+    ) -> Tensor:  # fmt: skip
         """Run all decoder layers, or the last few (TLI), then the final norm.
 
         For all layers it returns `Observation.hidden`, with the tapped layers' inputs.
@@ -256,13 +249,9 @@ class Target:
         return taps.joined(self.decoder.norm(hidden))
 
     def read_layers(
-        self,
-        hidden: Tensor,
-        positions: Tensor,
-        mask: Tensor | None,
-        cache: KVCache,
+        self, hidden: Tensor, positions: Tensor, mask: Tensor | None, cache: KVCache,
         last: int | None = None,
-    ) -> Tensor:
+    ) -> Tensor:  # fmt: skip
         """`run_layers` for one text through a cache; faster if the layers are in our form.
 
         hidden     [1, n, E] input of the first of these layers; returns the same shape
@@ -321,7 +310,6 @@ class Taps:
 
 
 def _rows(head: Matrix, words: Tensor) -> Matrix:
-    """A head for some of the tokens."""
     with torch.no_grad(), torch.device("meta"):
         few: Any = nn.Linear(head.weight.shape[1], len(words), bias=False)
     few.weight = nn.Parameter(head.weight.detach()[words], requires_grad=False)

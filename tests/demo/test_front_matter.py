@@ -10,7 +10,7 @@ from huggingface_hub import SpaceHardware, metadata_load
 from packaging.requirements import Requirement
 
 from demo.ui import TITLE
-from moa_core.loading import smollm2
+from moa_core.loading.hub import REPOSITORY
 from moa_core.loading.presets import PRESETS
 
 ROOT = Path(__file__).parents[2]
@@ -62,5 +62,5 @@ def test_what_the_hub_reads_is_there_and_within_its_limits(said):
 
 def test_the_models_are_those_that_it_may_load(said):
     ours = [one for each in PRESETS.values() for one in (each.target, *each.by_method.values())]
-    ours.append(smollm2.REPOSITORY)
+    ours.append(REPOSITORY)
     assert sorted(said["models"]) == sorted({one.partition("@")[0] for one in ours})

@@ -7,7 +7,6 @@ import torch
 
 import moa_core
 from moa_core import Piece, Settings, TreeSettings, UserError, generate
-from moa_core.decoding.offline import Away
 from moa_core.decoding.trace import OfflineToken
 from moa_core.drafters.base import Vanilla
 from moa_core.generation import StopStrings
@@ -162,7 +161,7 @@ def test_text_written_offline_is_shown_once(target, away):
     here, drafter = target.fork(), useful("moa-n1", target)
     drafter.fork = lambda: drafter  # as in the tests of going on alone
     flaky = Flaky(here, drafter, {4: (False, away)})
-    settings = Settings(30, TREE, eos_ids=(), away=Away(patience=0.0 if away > 9 else 9.0))
+    settings = Settings(30, TREE, eos_ids=(), patience=0.0 if away > 9 else 9.0)
     here.fork = lambda drafts=None: here
     found = list(generate(here, drafter, PROMPT, settings, remote=flaky))
     trace = found[-1].trace

@@ -4,21 +4,17 @@ import sys
 
 import numpy as np
 import pytest
-import torch
 
 from moa_core.bench.llama_cpp import interleaved
-from moa_core.bench.methods import HuggingFace, Method, load_methods, written
+from moa_core.bench.methods import HuggingFace, load_methods, written
 from moa_core.bench.results import tau
 from moa_core.bench.run import Decoding
 from moa_core.decoding.decode import Settings
 from moa_core.decoding.tree import TreeSettings
 from moa_core.decoding.verify import Sampling
-from moa_core.drafters.independent import as_model
 from moa_core.errors import UserError
-from moa_core.loading.drafter_files import save_drafter
 from moa_core.loading.load import load_target
 from moa_core.model.target import Target
-from moa_core.train.drafters import fresh
 from tests.models import plain_greedy, speaking_target
 
 IDS = [[5, 9, 33, 5, 9], [7, 8, 12]]
@@ -30,18 +26,10 @@ def target() -> Target:
     return speaking_target()
 
 
-def peers(target: Target) -> dict[str, Method]:
-    small = fresh("independent", target, seed=0)
-    options = {
-        "hf-generate": {}, "hf-lookup": {"prompt_lookup_num_tokens": 10},
-        "hf-assisted": {"assistant_model": as_model(small)},
-    }  # fmt: skip
-    return {name: HuggingFace(name, target, small, more) for name, more in options.items()}
-
-
 def test_all_methods_write_the_targets_own_text(target, bundle):
     twin = target.fork()
-    methods = load_methods(["vanilla", "eagle", "ngram", "moa-n1"], target) | peers(target)
+    ours = ["vanilla", "eagle", "ngram", "moa-n1"]
+    methods = load_methods([*ours, "hf-generate", "hf-lookup"], target)
     for ids, ends in zip(IDS, (True, False), strict=True):
         stop = (plain_greedy(target, ids, 8)[7],) if ends else ()  # an end within reach
         twin.eos_ids = stop
@@ -53,12 +41,12 @@ def test_all_methods_write_the_targets_own_text(target, bundle):
 
 def test_a_peers_acceptance_length_is_counted_from_outside(target):
     settings = Settings(20, TREE)
-    plain = peers(target)["hf-generate"].run(IDS[0], settings)
+    plain = load_methods(["hf-generate"], target)["hf-generate"].run(IDS[0], settings)
     assert plain["target_calls"] == 20 and tau([plain]) == 1
     assert plain["gained_after_prefill"] == 19
     assert plain["seconds"]["prefill"] > 0 and plain["seconds"]["decode"] > 0
     # A perfect assistant, the target itself: its first forward verifies drafts already.
-    itself = HuggingFace("itself", target, None, {"assistant_model": speaking_target().model})
+    itself = HuggingFace("itself", target, {"assistant_model": speaking_target().model})
     made = itself.run(IDS[0], settings)
     assert made["output"] == plain["output"]
     assert made["target_calls"] < 20 and made["gained_after_prefill"] < 19
@@ -75,14 +63,11 @@ def test_sampled_texts_are_alike_for_all_methods_and_new_each_repeat(target, bun
     assert len(texts) == 3
 
 
-def test_a_context_that_is_too_short_ends_every_text(target, tmp_path, monkeypatch):
-    small = fresh("independent", target, seed=0)
-    save_drafter(tmp_path / "independent", small, target, {}, torch.float32)
-    monkeypatch.setenv("MOA_MODELS", str(tmp_path))
-    methods = load_methods(["vanilla", "independent", "hf-assisted", "hf-lookup"], target)
-    theirs, ours = methods["hf-assisted"].about(), methods["independent"].about()
-    assert theirs == {**ours, "draft_precision": None} and ours["draft_precision"] == "float32"
-    assert methods["hf-assisted"].weights() == methods["independent"].weights() > 0
+def test_a_context_that_is_too_short_ends_every_text(target, bundle):
+    methods = load_methods(["vanilla", "moa-n0", "hf-generate", "hf-lookup"], target)
+    precisions = [method.about()["draft_precision"] for method in methods.values()]
+    assert precisions == [None, "float32", None, None]
+    assert [method.weights() > 0 for method in methods.values()] == [False, True, False, False]
     long = [5, 9, 33] * 80
     settings = Decoding(100, temperature=0.8).settings(TREE, 0, 1)
     for method in methods.values():

@@ -1,4 +1,4 @@
-"""`bench`: the command; suites; runs in turn, resumable; settings that stay; the best tree."""
+"""`bench`: the command; suites; runs in turn, resumable; settings that stay."""
 
 import json
 from collections import Counter
@@ -10,15 +10,7 @@ from moa_core.__main__ import main
 from moa_core.bench import compare, run
 from moa_core.bench.methods import Method
 from moa_core.bench.records import command_line
-from moa_core.bench.run import (
-    Contender,
-    Decoding,
-    best_trees,
-    keep_settings,
-    read_runs,
-    run_all,
-    tree_speeds,
-)
+from moa_core.bench.run import Contender, Decoding, keep_settings, read_runs, run_all
 from moa_core.bench.suites import QUESTIONS, Prompt
 from moa_core.decoding.decode import Settings
 from moa_core.decoding.tree import AUTO, TreeSettings
@@ -107,7 +99,7 @@ def target() -> Target:
 
 
 class Counting(Method):
-    """Decodes nothing; remembers what it was asked, and may be cut off. A 2-1-2 tree is fast."""
+    """Decodes nothing; remembers what it was asked, and may be cut off."""
 
     trees = True
 
@@ -119,8 +111,7 @@ class Counting(Method):
         if len(self.log) >= self.stop_after:
             raise KeyboardInterrupt
         self.log.append((self.name, list(ids)))
-        pace = 1 if settings.tree.depth == 2 else 3
-        record = ours(self.name, 0, 0, "", [1 + len(ids) % 3, 2], pace)
+        record = ours(self.name, 0, 0, "", [1 + len(ids) % 3, 2])
         return {key: record[key] for key in record if key not in ("method", "repeat", "prompt")}
 
 
@@ -170,18 +161,3 @@ def test_other_settings_are_refused_and_named(tmp_path, monkeypatch):
         (tmp_path / "out" / "settings.json").write_bytes(damaged)
         with pytest.raises(UserError, match="damaged"):
             keep_settings(tmp_path / "out", settings, CPU)
-
-
-def test_the_fastest_tree_is_chosen(target, tmp_path):
-    log: list = []
-    plain = Counting("vanilla", target, log)
-    plain.trees = False
-    methods = {"vanilla": plain, "moa": Counting("moa", target, log)}
-    grid = [TreeSettings(5, 4, 12), TreeSettings(2, 1, 2)]
-    best = best_trees(methods, grid, PROMPTS, IDS, DECODING, tmp_path)
-    assert best["moa"].tree == grid[1] and best["vanilla"].tree is None
-    count = len(log)  # a second call has nothing left to run
-    assert best_trees(methods, grid, PROMPTS, IDS, DECODING, tmp_path) == best
-    assert len(log) == count
-    runs = [ours("m@1", at, 1, "a", [5, 5], pace) for at, pace in enumerate((1.0, 4.0, 2.0))]
-    assert tree_speeds(runs) == {"m@1": pytest.approx(5)}, "the median of the passes"

@@ -9,7 +9,6 @@ import pytest
 from moa_core.decoding import trace as trace_module
 from moa_core.decoding import verifier
 from moa_core.decoding.decode import Settings, decode
-from moa_core.decoding.offline import Away
 from moa_core.decoding.trace import PHASES, Drafted, Finished, Prefilled, Trace, Verified
 from moa_core.decoding.tree import TreeSettings
 from moa_core.decoding.verify import Sampling
@@ -166,7 +165,6 @@ IMPOSSIBLE = [
     (Settings, "max_new_tokens", (0, -1, 2.0, True, None, "5"), "The number of new tokens must"),
     (Settings, "tree", ("5-4-11", None), "The tree of settings is "),
     (Settings, "sampling", (0.7,), "The sampling of settings is "),
-    (Settings, "away", (3.0,), "The away of settings is "),
     (TreeSettings, "depth", (0, 33, 2.5, None), f"Tree depth {WHOLE}"),
     (TreeSettings, "breadth", (-1, 65, True), f"Tree breadth {WHOLE}"),
     (TreeSettings, "budget", (0, 1025, "12"), f"Tree budget {WHOLE}"),
@@ -176,7 +174,7 @@ IMPOSSIBLE = [
     (Sampling, "top_k", (-1, 1.5, True), "Top-k must be a whole number, 0 for off.$"),
     (Sampling, "seed", (BEYOND, -BEYOND, 1.5, True),
      "The seed must be a whole number of at most 18 digits.$"),
-    (Away, "patience", (-1, NAN, "x", None), ".*patience"),
+    (Settings, "patience", (-1, NAN, "x", None), ".*patience"),
 ]  # fmt: skip
 
 

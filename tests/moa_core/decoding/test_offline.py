@@ -9,7 +9,6 @@ import torch
 
 from moa_core.decoding import trace as trace_module
 from moa_core.decoding.decode import Settings, decode
-from moa_core.decoding.offline import Away
 from moa_core.decoding.trace import Drafted, LinkBack, LinkDown, OfflineToken, Prefilled, Trace
 from moa_core.decoding.tree import DraftTree, TreeSettings
 from moa_core.decoding.verifier import LinkLost, LocalVerifier, Traffic
@@ -81,11 +80,11 @@ def answered(question: Generator[Any, None, Any]) -> Any:
 
 def run(
     target: Target, drafter: Drafter, losses: dict[int, tuple[bool, int]], count: int = 40,
-    sampling: Sampling | None = None, away: Away | None = None, eos: tuple[int, ...] = (),
+    sampling: Sampling | None = None, patience: float = 9, eos: tuple[int, ...] = (),
     should_stop: Callable[[], bool] = lambda: False,
 ) -> Trace:  # fmt: skip
     target, drafter, trace = target.fork(), drafter.fork(), Trace()
-    settings = Settings(count, TREE, sampling or Sampling(), eos, away or Away(patience=9))
+    settings = Settings(count, TREE, sampling or Sampling(), eos, patience)
     flaky = Flaky(target, drafter, losses)
     drafter.fork = lambda: drafter  # the loop's fork must be the one whose server outputs is asked
     for _ in trace.record(decode(target, drafter, PROMPT, settings, should_stop, flaky)):
@@ -172,7 +171,7 @@ def test_what_was_written_alone_is_drafted_as_long_as_the_target_agrees(method):
 
 def test_offline_tokens_stand_where_they_belong_and_end_with_the_text():
     target = tiny_target()
-    trace = run(target, useful("moa-n0", target), {4: (False, 10**9)}, away=Away(patience=0))
+    trace = run(target, useful("moa-n0", target), {4: (False, 10**9)}, patience=0)
     alone = trace.of(OfflineToken)
     assert trace.reason == "offline" and len(trace.output_ids) == 40 and alone
     known = len(PROMPT) + len(trace.verified_ids)
@@ -205,7 +204,7 @@ def test_who_cannot_write_yet_or_at_all_waits(method, question):
     trace = run(target, drafter, {question: (question == 5, 4)})
     assert not trace.of(OfflineToken) and len(trace.of(LinkBack)) == 1
     assert trace.output_ids == run(target, drafter, {}).output_ids
-    gone = run(target, drafter, {question: (False, 10**9)}, away=Away(patience=0))
+    gone = run(target, drafter, {question: (False, 10**9)}, patience=0)
     assert gone.reason == "offline" and len(gone.of(Prefilled)) == min(question, 1)
 
 

@@ -1,9 +1,7 @@
 """Trees sized as they grow: as fast as the best fixed ones, and the same text for every method."""
 
-import itertools
 import math
 import random
-from collections.abc import Collection
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any
@@ -13,7 +11,7 @@ import torch
 from torch import Tensor
 
 from moa_core.decoding.decode import Settings, about
-from moa_core.decoding.policy import FIXED_CYCLES, GOES_ON, Curve, Experience, Line, Sizer
+from moa_core.decoding.policy import FIXED_CYCLES, GOES_ON, Curve, Line, Sizer
 from moa_core.decoding.settings import requested_tree
 from moa_core.decoding.trace import Drafted, Trace, Verified
 from moa_core.decoding.tree import AUTO, DraftTree, Frontier, Node, TreeSettings, grow
@@ -233,16 +231,6 @@ def test_a_path_that_ends_at_an_expanded_node_says_that_it_did_not_go_on():
     assert sizer.known.extended(-0.5) < guess(-0.5)
 
 
-def test_a_line_finds_fixed_and_slope_and_follows_when_they_change():
-    dice, line = random.Random(0), Line(0.05)
-    for fixed, each in ((0.003, 0.0001), (0.001, 0.0004)):
-        for _ in range(400):
-            size = dice.randint(1, 20)
-            line.add(size, (fixed + each * size) * dice.uniform(0.97, 1.03))
-        assert line.fixed == pytest.approx(fixed, rel=0.15)
-        assert line.each == pytest.approx(each, rel=0.15)
-
-
 def test_noise_makes_nothing_free_hiccups_move_little_and_a_slow_first_call_is_forgotten():
     line = Line(0.03)
     for number in range(60):
@@ -253,49 +241,3 @@ def test_noise_makes_nothing_free_hiccups_move_little_and_a_slow_first_call_is_f
     for number in range(60):
         line.add(4 + number % 3, 0.2 if number % 20 == 10 else 0.002)
     assert 0.002 <= line(5) < 0.0025
-
-
-def test_a_curve_begins_with_what_the_drafter_says_and_learns_what_is_so():
-    curve, dice = Curve(1.0), random.Random(0)
-    for share in (1.0, 0.6, 0.05, 0.001):
-        assert curve(math.log(share)) == pytest.approx(share, rel=0.06)
-    for _ in range(300):
-        for share in (0.9, 0.5, 0.2, 0.05):  # a drafter that is too sure of itself
-            curve.add(math.log(share), dice.random() < share / 2)
-        curve.renew()
-    for share in (0.9, 0.5, 0.2):
-        assert curve(math.log(share)) == pytest.approx(share / 2, abs=0.07)
-
-
-def trees() -> list[list[tuple[int, float]]]:
-    """Random trees of up to seven nodes: (parent, probability of the whole path)."""
-    dice, found = random.Random(1), []
-    for _ in range(40):
-        nodes = [(-1, 1.0)]
-        for _ in range(dice.randint(1, 7)):
-            parent = dice.randrange(len(nodes))
-            left = nodes[parent][1] - sum(odds for above, odds in nodes if above == parent)
-            nodes.append((parent, left * dice.uniform(0.05, 0.95)))
-        found.append(nodes)
-    return found
-
-
-@pytest.mark.parametrize("node", [0.00001, 0.0002, 0.0006])
-def test_the_kept_nodes_are_the_best_of_all_subtrees(node):
-    known = Experience()
-    known.learn(10, 10 / 600, 1, 0)
-    known.verified.each = node
-    for nodes in trees():
-        ranked = sorted(range(1, len(nodes)), key=lambda place: -nodes[place][1])
-        scores = [math.log(nodes[place][1]) for place in ranked]
-        kept = set(ranked[: known.to_keep(scores)])
-
-        def worth(chosen: Collection[int], nodes: list[tuple[int, float]] = nodes) -> float:
-            gains = [known.accepted(math.log(nodes[place][1])) for place in chosen]
-            return sum(gains) - 600 * known.verified.each * len(chosen)
-
-        places = range(1, len(nodes))
-        chosen = itertools.chain(*(itertools.combinations(places, size) for size in places))
-        subtrees = [one for one in chosen if all(nodes[place][0] in (0, *one) for place in one)]
-        assert worth(kept) == pytest.approx(max(map(worth, subtrees)), abs=2e-3)
-        assert all(nodes[place][0] in (0, *kept) for place in kept)

@@ -64,8 +64,7 @@ def test_lsa_heads_that_do_not_divide_the_width_are_refused(heads, head_dim):
 
 
 @pytest.mark.parametrize(
-    ("heads", "kv_heads", "head_dim"),
-    [(5, 1, 8), (14, 2, 64), (6, 3, 10), (7, 7, 2), (1, 1, 2)],
+    ("heads", "kv_heads", "head_dim"), [(5, 1, 8), (14, 2, 64), (6, 3, 10), (7, 7, 2), (1, 1, 2)]
 )
 def test_a_fresh_drafter_finds_lsa_heads_for_any_target(heads, kv_heads, head_dim):
     sizes = {"num_attention_heads": heads, "num_key_value_heads": kv_heads, "head_dim": head_dim}

@@ -8,7 +8,7 @@ from torch import Tensor
 from moa_core.decoding.trace import Drafted
 from moa_core.decoding.tree import TreeSettings
 from moa_core.drafters.base import Drafter
-from moa_core.drafters.independent import IndependentDrafter, as_model
+from moa_core.drafters.independent import IndependentDrafter
 from moa_core.drafters.ngram import NgramDrafter
 from moa_core.errors import UserError
 from moa_core.loading.drafter_files import check_tokenizer, save_drafter, whole_model
@@ -113,7 +113,7 @@ def test_any_small_model_with_the_targets_tokenizer_can_draft(tmp_path):
     small.tokenizer.save_pretrained(tmp_path / "small")
     drafter = load_drafter(str(tmp_path / "small"), target)
     assert isinstance(drafter, IndependentDrafter) and drafter.name == "small"
-    assert as_model(drafter).config.hidden_size == 16
+    assert drafter.small.config.hidden_size == 16
     trace = traced(target, drafter, PROMPTS[0], max_new_tokens=20)
     assert trace.output_ids == plain_greedy(target, PROMPTS[0], 20)
 

@@ -17,7 +17,7 @@ from moa_core.decoding.tree import DraftTree, Frontier
 from moa_core.drafters.base import Drafter
 from moa_core.engine import accelerate, accelerate_drafter, drafters
 from moa_core.engine import target as targets
-from moa_core.engine.int8 import rounded, turn
+from moa_core.engine.int8 import turn
 from moa_core.engine.session import give_back
 from moa_core.engine.target import OnnxTarget
 from moa_core.model.cache import KVCache
@@ -215,17 +215,6 @@ def test_torch_leaves_the_processor_to_the_graphs(monkeypatch):
         assert torch.get_num_threads() == 2 and set(counts) == {1}
     finally:
         torch.set_num_threads(1)
-
-
-def test_eight_bits_hold_the_largest_number_of_each_row():
-    matrix = torch.randn(5, 96)
-    matrix[2] = 0
-    whole = rounded(matrix, None)
-    assert whole.weights.shape == (96, 5) and whole.weights[:, 2].abs().max() == 0
-    assert whole.weights.abs().amax(0)[[0, 1, 3, 4]].tolist() == [127] * 4
-    back = turn(whole.weights.T * whole.scales[:, None])
-    assert (back - matrix).norm() < 0.01 * matrix.norm()
-    torch.testing.assert_close(turn(turn(matrix)), matrix)
 
 
 def test_the_engine_keeps_no_events_to_send(tmp_path):

@@ -5,7 +5,6 @@ from functools import cache
 from typing import Any
 
 from moa_core.decoding.decode import Settings, decode
-from moa_core.decoding.offline import Away
 from moa_core.decoding.trace import Trace
 from moa_core.decoding.tree import TreeSettings
 from moa_core.decoding.verify import Sampling
@@ -17,15 +16,7 @@ from moa_core.link.emulator import Link
 from moa_core.link.remote import Remote
 from moa_core.link.server import Server
 from moa_core.link.session import Session
-from moa_core.link.wire import (
-    First,
-    Prefill,
-    Share,
-    Stream,
-    Verify,
-    Welcome,
-    encode,
-)
+from moa_core.link.wire import First, Prefill, Share, Stream, Verify, Welcome, encode
 from moa_core.model.target import Target
 from moa_core.train.drafters import fresh
 from tests.models import plain_greedy, tiny_target, useful
@@ -70,12 +61,12 @@ def begun(port: int) -> Caller:
 
 def run(
     method: str, port: int | None = None, sampling: Sampling | None = None, count: int = 40,
-    kind: str = "bf16", away: Away | None = None, tree: TreeSettings = TREE,
+    kind: str = "bf16", patience: float = 20, tree: TreeSettings = TREE,
     link: Link | None = None, prompt: list[int] = PROMPT,
 ) -> Trace:  # fmt: skip
     """A text over a socket or, without a port, beside its target."""
     drafter, trace = drafter_for(method), Trace()
-    settings = Settings(count, tree, sampling or Sampling(), away=away or Away(patience=20))
+    settings = Settings(count, tree, sampling or Sampling(), patience=patience)
     if port is None:
         trace.events = list(decode(TARGET, drafter, prompt, settings))
         return trace

@@ -13,7 +13,6 @@ from time import sleep
 import pytest
 
 from moa_core.decoding.decode import Settings, decode
-from moa_core.decoding.offline import Away
 from moa_core.decoding.trace import LinkBack, LinkDown, OfflineToken, Trace
 from moa_core.decoding.verify import Sampling
 from moa_core.link.connection import Address
@@ -56,7 +55,7 @@ def test_clients_of_a_server_that_is_killed_again_and_again_write_the_local_text
 
     def run(trace: Trace, method: str, sampling: Sampling) -> None:
         there, drafter = Address(f"ws://127.0.0.1:{port}", TOKEN), load_drafter(method, target)
-        settings = Settings(COUNT, sampling=sampling, away=Away(patience=60))
+        settings = Settings(COUNT, sampling=sampling, patience=60)
         with Remote(there, target, drafter, link=Link(FAR)) as remote:
             for _ in trace.record(decode(target, drafter, ids, settings, remote=remote)):
                 pass

@@ -15,7 +15,6 @@ from safetensors.torch import load_file, save_file
 from websockets.sync.server import ServerConnection
 
 from moa_core.decoding.decode import Settings, decode
-from moa_core.decoding.offline import Away
 from moa_core.decoding.trace import Trace
 from moa_core.decoding.tree import TreeSettings
 from moa_core.drafters.base import Vanilla
@@ -56,7 +55,7 @@ def decoded(
                 for part in wire.frames(lie(message) if lies else message):
                     connection.send(part)
 
-    trace, settings = Trace(), Settings(30, TreeSettings(3, 2, 6), away=Away(patience=60))
+    trace, settings = Trace(), Settings(30, TreeSettings(3, 2, 6), patience=60)
     with scripted(script) as address, pytest.raises(UserError) as caught:
         streams = kind is wire.Pushed
         with Remote(address, TARGET, drafter, streams, silence) as remote:

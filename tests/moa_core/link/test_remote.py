@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from moa_core.decoding.decode import Settings, decode
-from moa_core.decoding.offline import Away
 from moa_core.decoding.trace import (
     Drafted,
     LinkBack,
@@ -123,7 +122,7 @@ def test_hundreds_of_schedules_of_cuts(method, sampling, served):
 @pytest.mark.parametrize("lost_again", [False, True])
 def test_a_server_that_starts_anew_reads_the_text_again(lost_again):
     trace = Trace()
-    settings = Settings(60, TREE, away=Away(patience=20))
+    settings = Settings(60, TREE, patience=20)
     with serving(TARGET, drafter_for, TOKEN) as (_, port):
         remote = Remote(address(port), TARGET, drafter_for("moa-n1"), silence=SILENCE)
         events = decode(TARGET, drafter_for("moa-n1"), PROMPT, settings, remote=remote)
@@ -149,7 +148,7 @@ def test_a_server_that_starts_anew_reads_the_text_again(lost_again):
 
 def test_a_link_that_stays_cut_ends_the_run_with_the_drafter_s_text(served):
     link = CutLink([("down", 8, 30.0)])
-    trace = run("moa-n0", served[1], away=Away(patience=0.1), link=link)
+    trace = run("moa-n0", served[1], patience=0.1, link=link)
     assert trace.reason == "offline" and trace.offline_ids and len(trace.output_ids) == 40
 
 

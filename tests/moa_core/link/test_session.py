@@ -7,12 +7,7 @@ from moa_core.drafters.base import Drafter, Vanilla
 from moa_core.link import session as sessions
 from moa_core.link.session import Denied, Limits, Session
 from moa_core.link.wire import First, Prefill, Sampled, Share, Stream, Verify, unpack
-from tests.moa_core.link.scene import (
-    GREEDY,
-    PROMPT,
-    TARGET,
-    answers,
-)
+from tests.moa_core.link.scene import GREEDY, PROMPT, TARGET, answers
 from tests.models import plain_greedy, useful
 
 LONG = [(7 * place) % 64 for place in range(40)]

@@ -7,7 +7,6 @@ from time import sleep
 import pytest
 
 from moa_core.decoding.decode import Settings, decode
-from moa_core.decoding.offline import Away
 from moa_core.decoding.trace import LinkBack, Trace, Verified
 from moa_core.decoding.verify import Sampling
 from moa_core.drafters.base import Vanilla
@@ -31,7 +30,7 @@ from tests.moa_core.link.scene import (
 )
 from tests.serving import Caller, serving, until
 
-SETTINGS = Settings(24, TREE, away=Away(patience=20))
+SETTINGS = Settings(24, TREE, patience=20)
 
 
 def test_who_has_lost_a_session_gets_a_new_one_and_the_old_one_ends(served, gated):

@@ -24,12 +24,7 @@ from moa_core.loading.catalog import (
     named,
 )
 from moa_core.loading.catalog import bundle as bundle_of
-from moa_core.loading.load import (
-    load_drafter,
-    load_method,
-    load_target,
-    wanted_drafts,
-)
+from moa_core.loading.load import load_drafter, load_method, load_target, wanted_drafts
 from moa_core.loading.presets import LLAMA3_EAGLE, PRESETS, preset
 from moa_core.model.target import Target
 

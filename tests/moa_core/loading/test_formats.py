@@ -160,10 +160,7 @@ DAMAGES: list[tuple[Callable[[Path], object], str]] = [
 
 @pytest.mark.parametrize(
     ("method", "change", "words"),
-    [
-        *(("moa-n0", *row) for row in DAMAGES),
-        *(("eagle2", *row) for row in DAMAGES[:-3:4]),
-    ],
+    [*(("moa-n0", *row) for row in DAMAGES), *(("eagle2", *row) for row in DAMAGES[:-3:4])],
 )
 def test_a_damaged_folder_is_refused(tmp_path, method, change, words):
     target = tiny_target()

@@ -9,13 +9,7 @@ from moa_core.drafters.base import Vanilla
 from moa_core.drafters.moa import MoADrafter
 from moa_core.errors import UserError
 from moa_core.loading.catalog import bundle as bundled
-from moa_core.loading.load import (
-    load_drafter,
-    load_method,
-    load_target,
-    pick_device,
-    pick_dtype,
-)
+from moa_core.loading.load import load_drafter, load_method, load_target, pick_device, pick_dtype
 from tests.models import edit_config, save_target, speaking_target
 
 

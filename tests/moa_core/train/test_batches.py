@@ -13,23 +13,9 @@ from moa_core.errors import UserError
 from moa_core.model.target import Target
 from moa_core.text import prompt_ids
 from moa_core.train import corpus, own_text
-from moa_core.train.batches import (
-    Batch,
-    Batches,
-    Epoch,
-    Recipe,
-    epoch_rows,
-)
+from moa_core.train.batches import Batch, Batches, Epoch, Recipe, epoch_rows
 from moa_core.train.encode import PADDING, Encoded, encode_many
-from moa_core.train.own_text import (
-    Chat,
-    Writer,
-    Writing,
-    held_out,
-    load,
-    prompts_in,
-    write,
-)
+from moa_core.train.own_text import Chat, Writer, Writing, held_out, load, prompts_in, write
 from tests.models import plain_greedy, speaking_target, tiny_tokenizer
 
 ROWS = 3

@@ -6,11 +6,7 @@ from itertools import pairwise
 import pytest
 import torch
 
-from moa_core.train.batches import (
-    Batch,
-    same_document,
-    whole_batch,
-)
+from moa_core.train.batches import Batch, same_document, whole_batch
 from moa_core.train.encode import PADDING
 from moa_core.train.masks import Masks, on_policy, predictable
 

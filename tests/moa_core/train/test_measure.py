@@ -14,9 +14,7 @@ from moa_core.train.drafters import Plan, fresh, train_drafters
 from moa_core.train.loop import Machine, Schedule
 from moa_core.train.measure import Progress, heldout_prompts
 from tests.moa_core.train.conftest import logged
-from tests.models import (
-    speaking_target,
-)
+from tests.models import speaking_target
 
 
 @pytest.fixture(scope="module")
