@@ -187,7 +187,7 @@ export class Stage {
   #chart() {
     if (this.measured) {
       const { lanes, about, runs } = this.measured;
-      const whose = this.drafter.badge.hidden ? "Measured" : "Recorded";
+      const whose = this.frame.dataset.run === "recorded" ? "Recorded" : "Measured";
       this.charts.show(lanes, `${whose}, the middle of ${runs} runs each · ${about}`);
       return;
     }

@@ -205,8 +205,6 @@ def test_the_drafter_moves_into_this_browser_when_it_is_asked_for(page):
     page.locator(f"{TEXT} .cycle:nth-of-type(4) .token").last.click()  # its trace is here, too
     page.wait_for_selector(".inside-view .count:has-text('Cycle 3 of')")
     page.go_back()
-    page.reload()  # the next runs are the server's
-    page.wait_for_selector(RUN)
 
 
 def test_speed_is_measured_when_it_is_asked_for_and_can_be_cancelled(page):
