@@ -224,7 +224,7 @@ function lost() {
 function turned(up) {
   told.up = up;
   if (!up && now?.doing && !now.here) {
-    const lost = { lane: now.doing, end: "lost", summary: "the connection to the server was lost" };
+    const lost = { lane: now.doing, end: "lost" };
     now.lines[now.doing].push(lost);
     if (stage.lanes[now.doing].head) stage.hear(now.doing, lost);
     finish("stopped");

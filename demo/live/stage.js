@@ -3,7 +3,7 @@
 import { add, button, calm, el } from "../common/static/dom.js";
 import { figure, Lane } from "../common/race/lane.js";
 import { Player } from "../common/race/player.js";
-import { legendOf, sample } from "../common/tokens/view.js";
+import { ENDINGS, legendOf, sample } from "../common/tokens/view.js";
 import { Charts } from "./charts.js";
 import { Cycle } from "./cycle.js";
 
@@ -210,7 +210,7 @@ export class Stage {
     const words = parts.map((part) => part.textContent ?? part).join("");
     if (headline.textContent !== words) headline.replaceChildren(...parts);
     const prompt = head?.prompt ? `“${head.prompt.length > 90 ? `${head.prompt.slice(0, 90)}…` : head.prompt}”` : "";
-    const small = [this.stale, root.dataset.link === "lost" && !ended ? "" : view.link, ended && this.#lengths(), prompt, head?.by, ended?.summary];
+    const small = [this.stale, root.dataset.link === "lost" && !ended ? "" : view.link, ended && this.#lengths(), prompt, head?.by, ENDINGS[ended?.end]];
     said.textContent = small.filter(Boolean).join(" · ");
   }
 

@@ -1,7 +1,7 @@
 // One drafter in a thread of this browser: its text, its figures.
 import { many } from "../common/static/dom.js";
 import { Lane } from "../common/race/lane.js";
-import { reviewed } from "../common/tokens/view.js";
+import { ENDINGS, reviewed } from "../common/tokens/view.js";
 import { join, show as showBar } from "./bar.js";
 
 const base = new URL("device", document.baseURI).href;
@@ -140,7 +140,7 @@ class DeviceLane {
     this.state = "done";
     this.text = this.shown.view.written;
     const left = sums.alone - sums.confirmed - sums.changed;
-    const said = [`${many(sums.tokens + left, "token")} in ${many(sums.cycles + 1, "round trip")}, ${line.summary}.`];
+    const said = [`${many(sums.tokens + left, "token")} in ${many(sums.cycles + 1, "round trip")}; ${ENDINGS[line.end]}.`];
     if (sums.confirmed + sums.changed) said.push(this.#healed(parted));
     if (left) said.push(`The last ${many(left, "token")} were written offline and not verified.`);
     this.#tell();

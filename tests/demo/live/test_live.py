@@ -101,7 +101,7 @@ def test_mistakes_and_failures_become_sentences(engine, breaks):
 def test_a_stopped_run_keeps_its_trace_and_a_new_one_ends_the_one_before(engine):
     page = Page(engine, lambda line: "first" in line and page.visitor.stop())
     *_, end, _ = page.ask("run", tokens=500)
-    assert end["summary"] == "stopped by you" and page.trace.reason == "stopped"
+    assert end["end"] == "stopped" and page.trace.reason == "stopped"
     page.act = lambda line: None
     first = page.visitor.hear(json.dumps({"do": "run", "settings": SETTINGS | {"tokens": 512}}))
     page.ask("run")
