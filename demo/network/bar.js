@@ -17,7 +17,7 @@ const on = () => all.slice(0, names.length);
 export function mount(given) {
   ({ props } = given);
   frame = given.element.firstElementChild;
-  press("load").onclick = load;
+  frame.querySelector("#net-load").onclick = load;
   onTab((tab) => tab === "network" && !all[0]?.name && choose(props.first));
 }
 

@@ -102,6 +102,7 @@ class DeviceLane {
   on_failed({ words }) {
     this.state = "failed";
     if (!this.ready) this.loading = null;
+    if (!this.missing) this.name = ""; // the next press looks it up anew
     this.found();
     this.loaded?.();
     if (this.sums) this.shown.root.dataset.state = "done";
