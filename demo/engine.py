@@ -19,6 +19,7 @@ from demo.zero import borrow
 from moa_core.decoding.decode import Settings, about, check_prompt, decode
 from moa_core.decoding.offline import FarTarget
 from moa_core.decoding.trace import Event, Trace
+from moa_core.decoding.tree import AUTO as SIZED
 from moa_core.decoding.tree import TreeSettings
 from moa_core.decoding.verify import Sampling
 from moa_core.drafters.base import Drafter, Stepwise
@@ -39,7 +40,7 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 MOST_NEW_TOKENS = 512
-FIXED_TREE = TreeSettings()  # the page's
+FIXED_TREE = TreeSettings()  # the page's, where trees do not size themselves
 IN_INT8 = ", int8"  # after the default target's name: the same in another precision
 PATIENCE = 30.0  # seconds to wait for a lost link when the drafter has no more to write
 
@@ -55,7 +56,7 @@ class Request:
     prompt: str
     method: str = DEFAULT_DRAFTER
     max_new_tokens: int = 128
-    tree: TreeSettings = FIXED_TREE
+    tree: TreeSettings = SIZED
     sampling: Sampling = field(default_factory=Sampling)
     target: str = ""
 

@@ -9,7 +9,7 @@ from urllib.parse import urlencode
 import gradio as gr
 from gradio.events import Dependency
 
-from demo.common.controls import NUMBERS
+from demo.common.controls import NUMBERS, SHAPE
 from demo.common.elements import say
 from demo.engine import Engine
 from demo.session import PRIVATE
@@ -83,6 +83,8 @@ def named(tab: str, request: gr.Request) -> Mapping[str, str]:
 def brought(engine: Engine, query: Mapping[str, str]) -> tuple[dict[str, Any], list[str]]:
     """The settings that this page takes, and a sentence for each part that cannot be used."""
     given, wrong = settings_of(query)
+    if any(name in given for name in SHAPE):
+        given.setdefault("auto_tree", 0)  # a link with a shape means that shape
     known = (*TEXTS, *NUMBERS, *OTHERS)
     if odd := [name[:40] for name in query if name not in known and not name.startswith(FOREIGN)]:
         wrong.append(f"no setting is named {', '.join(odd)}")

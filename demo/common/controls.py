@@ -22,7 +22,7 @@ NUMBERS: dict[str, tuple[float, float, float, float, str]] = {
     "top_p": (0.05, 1, 1, 0.05, "Top-p (1 = off)"),
     "seed": (0, 2**31 - 1, 0, 1, "Seed"),
     "repeats": (1, MOST_REPEATS, 3, 1, "Repeats per method"),
-    "auto_tree": (0, 1, 0, 1, "Size trees automatically, for speed"),
+    "auto_tree": (0, 1, 1, 1, "Size trees automatically, for speed"),
 }
 TREE_NOTE = (
     "τ depends on the draft tree, so compare it only at the same fixed tree. Automatic: the tree "
@@ -64,17 +64,18 @@ def control(name: str, prefix: str = "", **changes: Any) -> Any:
     )
 
 
-def controls(*names: str, prefix: str = "") -> dict[str, Any]:
+def controls(*names: str, prefix: str = "", **changes: Any) -> dict[str, Any]:
     with gr.Row():
-        return {name: control(name, prefix) for name in names}
+        return {name: control(name, prefix, **changes) for name in names}
 
 
 def folded(prefix: str, *names: str) -> dict[str, Any]:
     """The folded settings: automatic trees, the tree's shape, and the named ones."""
     with gr.Accordion("Draft tree, sampling and length", open=False, elem_id=f"{prefix}settings"):
         words(f"<p>{TREE_NOTE}</p>", elem_classes="note")
-        auto = gr.Checkbox(False, label=NUMBERS["auto_tree"][-1], elem_id=f"{prefix}auto_tree")
-        shape = controls(*SHAPE, prefix=prefix)
+        *_, start, _, label = NUMBERS["auto_tree"]
+        auto = gr.Checkbox(bool(start), label=label, elem_id=f"{prefix}auto_tree")
+        shape = controls(*SHAPE, prefix=prefix, interactive=not start)
         auto.change(
             lambda on: [gr.update(interactive=not on)] * len(SHAPE), auto, list(shape.values()),
             queue=False, api_visibility="private", show_progress="hidden",

@@ -13,7 +13,6 @@ from demo.compare.rows import record, rows
 from demo.compare.run import Comparison, Plan, compare
 from demo.compare.verdict import verdict
 from demo.engine import Engine
-from moa_core.decoding.tree import AUTO
 from moa_core.decoding.verify import Sampling
 from moa_core.errors import UserError
 
@@ -50,7 +49,7 @@ def add_compare(engine: Engine) -> None:
         try:
             plan = Plan(
                 prompt, tuple(map(engine.named, methods)), repeats, max_new_tokens,
-                Sampling(temperature, seed=seed), AUTO,
+                Sampling(temperature, seed=seed),
             )  # fmt: skip
             yield from answers(engine, plan)
         except UserError as error:

@@ -9,8 +9,8 @@ from transformers import PreTrainedTokenizerBase
 
 from demo.common.measure import MOST_REPEATS, Measured, Progress, compare_texts, measure
 from demo.common.methods import RIVAL, VANILLA, ordered
-from demo.engine import FIXED_TREE, Engine, Request
-from moa_core.decoding.tree import TreeSettings
+from demo.engine import Engine, Request
+from moa_core.decoding.tree import AUTO, TreeSettings
 from moa_core.decoding.verify import Exactness, Sampling, first_difference
 from moa_core.errors import UserError
 
@@ -32,7 +32,7 @@ class Plan:
     repeats: int = 3
     max_new_tokens: int = 128
     sampling: Sampling = field(default_factory=Sampling)
-    tree: TreeSettings = FIXED_TREE
+    tree: TreeSettings = AUTO
     target: str = ""
     most: int = MOST  # methods
 

@@ -13,7 +13,8 @@ export class Cut {
   /** act: what its buttons do: {turn, ask, fetch}. */
   constructor(root, act) {
     this.turn = button("cut-button", "", act.turn, { id: "cut" });
-    this.state = el("p", "cut-state", "", { role: "status" });
+    this.turn.setAttribute("aria-describedby", "cut-state"); // not announced: the headline tells of a cut
+    this.state = el("p", "cut-state", "", { id: "cut-state" });
     this.here = el("span");
     this.more = button("link", "", () => (this.sized ? act.fetch() : act.ask()), { id: "enable-offline" });
     add(root, this.turn, add(el("div"), this.state, add(el("p", "cut-here"), this.here, " ", this.more)));

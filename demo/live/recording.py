@@ -18,7 +18,7 @@ from demo.common.controls import EXAMPLES, NEW_TOKENS
 from demo.common.measure import Measured, measure
 from demo.common.methods import RIVAL, VANILLA
 from demo.common.tokens.view import feed_of
-from demo.engine import FIXED_TREE, Engine, Request
+from demo.engine import Engine, Request
 from demo.live.measure import figures, requests_for
 from moa_core.decoding.cuttable import Cuttable
 from moa_core.decoding.trace import Trace
@@ -71,7 +71,7 @@ def _read(path: Path) -> Recording:
 
 def request(engine: Engine) -> Request:
     """The run to record: the page's first example with the default settings."""
-    return Request(next(iter(EXAMPLES.values())), engine.default(), NEW_TOKENS, FIXED_TREE)
+    return Request(next(iter(EXAMPLES.values())), engine.default(), NEW_TOKENS)
 
 
 def record(engine: Engine, repeats: int = REPEATS) -> Path:

@@ -73,7 +73,7 @@ export function run(...list) {
   newest = list;
   status("");
   const settings = values();
-  const here = ["ready", "offline"].includes(device.state) && device.name === methodOf(settings) && !settings.auto_tree;
+  const here = ["ready", "offline"].includes(device.state) && device.name === methodOf(settings);
   if (!link.up) {
     status("The server cannot be reached, so nothing was run. Your prompt is kept.", "error");
     stage.outdate("Not run. This is the run before.");
@@ -171,7 +171,9 @@ async function runHere(settings) {
     const answer = await fetch(new URL("device/ids", document.baseURI), { method: "POST", body });
     const { ids, error } = await answer.json();
     if (!ids) return refused({ said: error, kind: "error" });
-    const { depth, breadth, budget, temperature, top_p, seed } = settings;
+    const { temperature, top_p, seed } = settings;
+    const tree = settings.auto_tree ? device.tree : settings; // here, trees do not size themselves
+    const { depth, breadth, budget } = tree;
     const label = document.querySelector("#method input")?.value ?? "MoA";
     const head = { lane: "drafter", run: String(Date.now()), method: methodOf(settings), label, prompt: settings.prompt };
     head.colour = `var(--${settings.method === "moa" ? "moa" : settings.method}-mark)`;
@@ -224,7 +226,7 @@ function lost() {
 function turned(up) {
   told.up = up;
   if (!up && now?.doing && !now.here) {
-    const lost = { lane: now.doing, end: "lost", summary: "the connection to the server was lost" };
+    const lost = { lane: now.doing, end: "lost" };
     now.lines[now.doing].push(lost);
     if (stage.lanes[now.doing].head) stage.hear(now.doing, lost);
     finish("stopped");

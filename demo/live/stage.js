@@ -3,7 +3,7 @@
 import { add, button, calm, el } from "../common/static/dom.js";
 import { figure, Lane } from "../common/race/lane.js";
 import { Player } from "../common/race/player.js";
-import { legendOf, sample } from "../common/tokens/view.js";
+import { ENDINGS, legendOf, sample } from "../common/tokens/view.js";
 import { Charts } from "./charts.js";
 import { Cycle } from "./cycle.js";
 
@@ -187,7 +187,7 @@ export class Stage {
   #chart() {
     if (this.measured) {
       const { lanes, about, runs } = this.measured;
-      const whose = this.drafter.badge.hidden ? "Measured" : "Recorded";
+      const whose = this.frame.dataset.run === "recorded" ? "Recorded" : "Measured";
       this.charts.show(lanes, `${whose}, the middle of ${runs} runs each · ${about}`);
       return;
     }
@@ -210,7 +210,7 @@ export class Stage {
     const words = parts.map((part) => part.textContent ?? part).join("");
     if (headline.textContent !== words) headline.replaceChildren(...parts);
     const prompt = head?.prompt ? `“${head.prompt.length > 90 ? `${head.prompt.slice(0, 90)}…` : head.prompt}”` : "";
-    const small = [this.stale, root.dataset.link === "lost" && !ended ? "" : view.link, ended && this.#lengths(), prompt, head?.by, ended?.summary];
+    const small = [this.stale, root.dataset.link === "lost" && !ended ? "" : view.link, ended && this.#lengths(), prompt, head?.by, ENDINGS[ended?.end]];
     said.textContent = small.filter(Boolean).join(" · ");
   }
 

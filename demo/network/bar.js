@@ -1,31 +1,45 @@
 // Run, Stop and the switch that cuts the link, for all lanes.
 import { onTab } from "../common/static/page.js";
+import { amount } from "./lane.js";
 
 const press = (name) => document.querySelector(`#net-${name}`);
 const busy = (lane) => ["running", "lost", "back"].includes(lane.state);
 const all = [];
 let frame = null;
 let props = {};
-let used = 1;
+let names = []; // of the lanes that are used, each with its title
 let isCut = false;
+let loading = false;
+let wanted = false; // whether a run is to begin once all drafters are here
 
-const on = () => all.slice(0, used);
+const on = () => all.slice(0, names.length);
 
 export function mount(given) {
   ({ props } = given);
   frame = given.element.firstElementChild;
+  frame.querySelector("#net-load").onclick = load;
   onTab((tab) => tab === "network" && !all[0]?.name && choose(props.first));
 }
 
-/** A lane is there. */
+/** A lane is there: the second one comes when it is first seen. */
 export function join(lane, place) {
   all[place] = lane;
+  if (names.length) choose();
 }
 
+/** method: in place of the one before. */
 export function choose(method) {
-  const names = props.lanes[method];
-  used = names.length;
+  names = props.lanes[method] ?? names;
   all.forEach((lane, at) => names[at] && lane.choose(...names[at]));
+  show();
+}
+
+/** Brings the drafters here, one after the other: they share parts. */
+async function load() {
+  loading = true;
+  show();
+  for (const lane of on()) await lane.load();
+  loading = false;
   show();
 }
 
@@ -40,7 +54,10 @@ export async function run(speeds, method, text, count, link) {
     const answer = await fetch(new URL("device/ids", document.baseURI), { method: "POST", body: JSON.stringify({ text }) });
     const { ids, error } = await answer.json();
     if (!ids) throw new Error(error ?? "The server does not answer.");
-    for (const lane of on()) lane.start({ prompt: ids, count, patience: 60_000 });
+    wanted = true;
+    await load();
+    if (wanted && on().every((lane) => lane.ready))
+      for (const lane of on()) lane.start({ prompt: ids, count, patience: 60_000 });
   } catch (error) {
     all[0].said = error.message;
   }
@@ -48,6 +65,7 @@ export async function run(speeds, method, text, count, link) {
 }
 
 export function stop() {
+  wanted = false;
   for (const lane of on()) lane.send({ do: "stop" });
 }
 
@@ -73,12 +91,22 @@ function verdict(lanes) {
   return [who, first.text === second.text ? "Both wrote the same text." : "Their texts differ."];
 }
 
+// Bytes to download before a run. What drafters share counts once.
+function due(lanes) {
+  if (lanes.some(({ missing }) => !missing)) return 0;
+  const parts = lanes.flatMap(({ ready, missing }) => (ready ? [] : missing));
+  return [...new Map(parts.map(([hash, , sent]) => [hash, sent])).values()].reduce((sum, one) => sum + one, 0);
+}
+
 export function show() {
   const lanes = on();
   const running = lanes.some(busy);
   if (!running && isCut) return cut(); // the next run begins with a link
+  const size = loading ? 0 : due(lanes);
+  press("load").hidden = !size;
+  const offer = size ? [`${lanes.length > 1 ? "Both drafters" : "Drafter"}: ${amount(size)}, downloaded once.`] : [];
   const each = lanes.filter((lane) => lane.said).map((lane) => (lanes.length > 1 ? `${lane.title}: ` : "") + lane.said);
-  const words = [...verdict(lanes), ...each].join(" ");
+  const words = [...offer, ...verdict(lanes), ...each].join(" ");
   const said = document.querySelector("#net-status .status-line");
   if (said.dataset.kind !== "error" && said.textContent !== words) said.textContent = words;
   const share = lanes.find((lane) => lane.share)?.share;
@@ -87,7 +115,8 @@ export function show() {
   bar.value = share ?? 0;
   frame.dataset.state = !running ? "idle" : isCut ? "cut" : lanes.some((lane) => lane.state === "lost") ? "lost" : "up";
   frame.querySelector("b").textContent = { cut: "✂", lost: "?" }[frame.dataset.state] ?? "";
-  press("run").disabled = running;
-  for (const name of ["stop", "cut"]) press(name).disabled = !running;
+  press("run").disabled = running || loading;
+  press("stop").disabled = !running && !loading;
+  press("cut").disabled = !running;
   press("cut").textContent = isCut ? "Restore the link" : "Cut the link";
 }

@@ -1,12 +1,12 @@
 // One drafter in a thread of this browser: its text, its figures.
 import { many } from "../common/static/dom.js";
 import { Lane } from "../common/race/lane.js";
-import { reviewed } from "../common/tokens/view.js";
+import { ENDINGS, reviewed } from "../common/tokens/view.js";
 import { join, show as showBar } from "./bar.js";
 
 const base = new URL("device", document.baseURI).href;
 const median = (values) => [...values].sort((one, other) => one - other)[values.length >> 1];
-const amount = (count) => count < 1e3 ? `${count.toFixed(0)} B` : (count < 1e6 ? `${(count / 1e3).toFixed(1)} kB` : `${(count / 1e6).toFixed(1)} MB`);
+export const amount = (count) => count < 1e3 ? `${count.toFixed(0)} B` : (count < 1e6 ? `${(count / 1e3).toFixed(1)} kB` : `${(count / 1e6).toFixed(1)} MB`);
 
 /** props.lane: its place; props.recorded: lines of a run to begin with. */
 export function mount({ element, props }) {
@@ -23,7 +23,7 @@ class DeviceLane {
     this.shown = new Lane(place ? "rival" : "drafter", "Drafter");
     this.shown.empty("Press Run: the text streams here, drafted in this browser and checked by the server.");
     this.notes = new Map([...box.querySelectorAll("[data-figure]")].map((node) => [node, node.nextElementSibling.textContent]));
-    Object.assign(this, { worker: null, size: 0, ready: false, wanted: null, sums: null });
+    Object.assign(this, { worker: null, sums: null });
   }
 
   /** A recorded run, until the first press: its text and its figures over a link. */
@@ -38,7 +38,9 @@ class DeviceLane {
   choose(name, title) {
     if (name === this.name) return;
     this.worker?.terminate();
-    Object.assign(this, { name, title, state: "idle", size: 0, ready: false, wanted: null });
+    this.loaded?.();
+    Object.assign(this, { name, title, state: "idle", said: "", share: null, size: 0, missing: null, ready: false, loading: null });
+    this.known = new Promise((done) => (this.found = done));
     this.worker = new Worker(`${base}/js/worker.js`, { type: "module" });
     this.worker.onmessage = ({ data }) => this.#hear(data);
     this.worker.onerror = () => this.#hear({ type: "failed", words: "This browser cannot run the drafter." });
@@ -50,18 +52,23 @@ class DeviceLane {
     this.worker?.postMessage(message);
   }
 
-  start(asked) {
-    Object.assign(this, { wanted: asked, state: "running" });
-    if (this.ready) this.#go();
-    else if (this.size) this.send({ do: "fetch" });
+  /** Resolves when the drafter is here, or cannot be. */
+  load() {
+    this.loading ??= this.known.then(() => {
+      if (!this.missing) return null; // it failed
+      this.send({ do: "fetch" });
+      return new Promise((done) => (this.loaded = done));
+    });
+    return this.loading;
   }
 
-  #go() {
+  start(asked) {
+    this.state = "running";
     this.sums = { trips: [], levels: [], cycles: 0, tokens: 0, confirmed: 0, changed: 0, alone: 0, began: 0, first: null, bytes: null };
     this.tau = 0;
     for (const [node, note] of this.notes) [node.textContent, node.nextElementSibling.textContent] = ["–", note];
     this.#begin({ run: String(performance.now()), label: this.title });
-    this.send({ do: "run", ...this.wanted });
+    this.send({ do: "run", ...asked });
   }
 
   #begin(head, badge = "") {
@@ -76,10 +83,10 @@ class DeviceLane {
     this[`on_${data.type.replace(" ", "_")}`]?.(data);
   }
 
-  on_facts({ bytes }) {
-    this.size = bytes;
-    this.#say(`Drafter of ${amount(bytes)}, downloaded once.`);
-    if (this.wanted) this.send({ do: "fetch" });
+  on_facts({ bytes, missing }) {
+    Object.assign(this, { size: bytes, missing });
+    this.found();
+    showBar();
   }
 
   on_progress({ bytes }) {
@@ -88,11 +95,16 @@ class DeviceLane {
 
   on_ready() {
     this.ready = true;
-    if (this.wanted) this.#go();
+    this.#say("");
+    this.loaded();
   }
 
   on_failed({ words }) {
     this.state = "failed";
+    if (!this.ready) this.loading = null;
+    if (!this.missing) this.name = ""; // the next press looks it up anew
+    this.found();
+    this.loaded?.();
     if (this.sums) this.shown.root.dataset.state = "done";
     this.#say(words);
   }
@@ -140,7 +152,7 @@ class DeviceLane {
     this.state = "done";
     this.text = this.shown.view.written;
     const left = sums.alone - sums.confirmed - sums.changed;
-    const said = [`${many(sums.tokens + left, "token")} in ${many(sums.cycles + 1, "round trip")}, ${line.summary}.`];
+    const said = [`${many(sums.tokens + left, "token")} in ${many(sums.cycles + 1, "round trip")}; ${ENDINGS[line.end]}.`];
     if (sums.confirmed + sums.changed) said.push(this.#healed(parted));
     if (left) said.push(`The last ${many(left, "token")} were written offline and not verified.`);
     this.#tell();

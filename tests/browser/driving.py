@@ -4,6 +4,8 @@ from contextlib import contextmanager
 
 from playwright.sync_api import TimeoutError
 
+from demo.common.controls import SHAPE
+
 # A slider takes a typed number over when its handle has moved.
 TAKEN = "([id, value]) => (document.querySelector(id)?.value ?? value) == value"
 SAYS = "([place, words]) => document.querySelector(place)?.textContent.includes(words)"
@@ -106,13 +108,17 @@ def wait_for_status(page, words, tab=""):
 
 
 def settings(page, tab="", **values):
-    """Type numbers into a tab's settings, which may be folded; again where one is still set up."""
+    """Type numbers into a tab's settings, which may be folded; again where one is still set up.
+    A number of the tree's shape needs a tree of fixed shape."""
     for name, value in values.items():
         place = f"#{tab}{name} input"
         field = page.locator(f"{place}[type=number]")
         if not field.is_visible():
             fold = page.get_by_role("button", name="Draft tree, sampling and length")
             fold.locator("visible=true").click()
+        if name in SHAPE:
+            page.locator(f"#{tab}auto_tree input").uncheck()
+            page.wait_for_selector(f"{place}[type=number]:not([disabled])")
         for _ in range(10):
             field.fill(str(value))
             field.press("Tab")

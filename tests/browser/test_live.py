@@ -28,7 +28,7 @@ from tests.browser.driving import (
 
 pytestmark = pytest.mark.browser
 
-ADDRESS, READY = "?tokens=60", RUN
+ADDRESS, READY = "?tokens=60&depth=5&breadth=4&budget=11", RUN
 PLAIN = "#view .lane[data-lane=plain]"
 TREE = "[data-stage=tree]"
 STORY = "Tell me a story."
@@ -67,6 +67,10 @@ def press(page, name):
 
 def test_both_lanes_play_a_recording_until_run_is_pressed(open_page):
     page = open_page()
+    assert (
+        page.locator("#auto_tree input").is_checked()
+        and page.locator("#depth input").first.is_disabled()
+    )
     assert state(page) == "recorded" and page.locator(".badge:visible").count() == 2
     for lane in (LANE, PLAIN):
         page.wait_for_selector(f"{lane}[data-state=done]")
@@ -198,18 +202,18 @@ def test_the_drafter_moves_into_this_browser_when_it_is_asked_for(page):
     page.click("#enable-offline:has-text('Download')")
     page.wait_for_selector(".cut-here:has-text('ready in this browser')")
     keep_picture(page, "live-ready")
+    page.locator("#auto_tree input").check()  # here, that is the drafter's own shape
     press(page, "✂ Cut the connection")
     start(page)
     page.wait_for_selector(f"{TEXT} [data-token=offline] >> nth=5")
     assert "drafted in this browser" in page.inner_text(f"{LANE} .badge")
+    assert "tree 3-3-8" in page.inner_text("#view .said")
     press(page, "Restore the connection")
     finish(page)
     assert page.evaluate(KEPT).replace("↵", "") == whole and figure(page, "exact") == 1
     page.locator(f"{TEXT} .cycle:nth-of-type(4) .token").last.click()  # its trace is here, too
     page.wait_for_selector(".inside-view .count:has-text('Cycle 3 of')")
     page.go_back()
-    page.reload()  # the next runs are the server's
-    page.wait_for_selector(RUN)
 
 
 def test_speed_is_measured_when_it_is_asked_for_and_can_be_cancelled(page):

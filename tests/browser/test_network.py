@@ -39,7 +39,11 @@ def test_two_drafters_are_cut_by_one_switch_and_stopped_by_one_button(page):
     assert page.locator("#net-cut").is_disabled()
     page.get_by_label("Duel").check()
     page.wait_for_selector("#net-rival .text")
-    page.click("#net-run")  # brings both drafters into the browser
+    wait_for_status(page, "Both drafters: ", "net-")
+    page.click("#net-load")
+    page.wait_for_selector("#net-load", state="hidden")
+    page.wait_for_selector(READY)  # both are in the browser, and nothing was run
+    page.click("#net-run")
     page.wait_for_selector("#net-rival .token[data-token=bonus]")
     page.wait_for_selector(STATE.format("idle"))
     cut_after(page, 2)

@@ -192,6 +192,7 @@ def test_a_comparison_comes_back_as_it_was(loads):
     assert status["kind"] == "done" and "prompt=A+%26+B" in query and "tokens=48" in query
     status, found = brought(query)
     assert unset(status) and found == COMPARED
+    assert brought(query.replace("&auto_tree=0", ""))[1] == COMPARED  # a shape is a fixed one
     status, query = compare.address("x" * 2000, "fake", *COMPARED.values())
     assert query == "" and "1,500 characters" in status["text"]
 

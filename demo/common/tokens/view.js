@@ -13,6 +13,16 @@ const KINDS = {
 };
 // The hook's value by kind: like the bonus, the first token is the target's own.
 const HOOKS = { first: "bonus", confirmed: "accepted", changed: "offline", kept: "offline" };
+/** What ended a text, by the reason in its last line. */
+export const ENDINGS = {
+  eos: "the model ended its answer",
+  length: "ended at the length that was set",
+  context: "ended because the model’s context is full",
+  stopped: "stopped by you",
+  offline: "ended because the link stayed lost",
+  lost: "ended because the server could not be reached",
+  error: "ended by an error",
+};
 const LISTED = 12; // rejected guesses named in the tip of "+14"
 
 export const percent = (p) =>

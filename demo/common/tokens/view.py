@@ -11,7 +11,7 @@ A token is [text, draft probability, target probability, special]. Lines, in ord
     {"down": seconds}                                       the link is lost, after this silence
     {"offline": token, "at": position, "s": seconds}        written offline; replaces what is there
     {"back": seconds, "tokens": n}                          the link is back
-    {"end": reason, "summary": words}
+    {"end": reason}                                         or error
 
 A tree has a column per property of its nodes, the root first: "texts", "parents",
 "draft" and "target", their odds after the node's parent in ten-thousandths; "special", some nodes;
@@ -47,14 +47,6 @@ from moa_core.decoding.tree import DraftTree
 from moa_core.text import RecordedText, TokenText
 
 INTERVAL = 1 / 10  # seconds between messages to the page: more of them slow decoding
-ENDINGS = {
-    "eos": "the model finished",
-    "length": "stopped at the token limit",
-    "context": "stopped: the target’s context is full",
-    "stopped": "stopped by you",
-    "offline": "ended because the link stayed lost",
-    "error": "ended by an error",
-}
 
 Token = list[Any]
 Line = dict[str, Any]
@@ -112,7 +104,7 @@ class Feed:
 
     def broken(self) -> Line:
         """An error ended the run."""
-        return {"lane": self._lane, "end": "error", "summary": ENDINGS["error"]}
+        return {"lane": self._lane, "end": "error"}
 
     def line(self, event: Event) -> Line | None:
         """The page's line for an event; None if it has none."""
@@ -140,9 +132,8 @@ class Feed:
             case LinkBack():
                 return {"back": event.seconds, "tokens": event.tokens}
             case Finished():
-                words = ENDINGS.get(event.reason, event.reason)
                 dropped = self._healing.add(event).dropped
-                end = {"end": event.reason, "summary": words}
+                end = {"end": event.reason}
                 return {**end, "dropped": dropped} if dropped else end
 
     def _cycle(self, drafted: Drafted, verified: Verified) -> Line:

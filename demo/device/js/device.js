@@ -8,7 +8,7 @@
 //   "none"        it cannot draft here, and `words` says why: the server cuts the link instead
 //   "not loaded"  `bytes` to download, `left` of them
 //   "loading"     `share` of it is here
-//   "ready"
+//   "ready"       `tree`: the shape that it was made for
 //   "offline"     it writes alone
 
 const MEGA = 1e6;
@@ -72,6 +72,7 @@ export class Device {
     const { type, words = "", ...more } = event, loaded = ["ready", "offline"].includes(this.state);
     if (type === "facts") Object.assign(this, { state: "not loaded", bytes: more.bytes, left: more.left });
     if (type === "progress") this.share = more.bytes / this.bytes;
+    if (type === "ready") this.tree = more.tree;
     if (type === "offline token") this.state = "offline";
     if (type === "ready" || (loaded && ["link back", "finished", "failed"].includes(type))) this.state = "ready";
     else if (type === "failed") {

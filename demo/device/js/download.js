@@ -4,7 +4,7 @@
 const STORE = "moa-drafters";
 const store = () => globalThis.caches?.open(STORE); // none on a page without https
 
-/** What a drafter is (demo/device/weights.py); its bytes, and those left to fetch. */
+/** What a drafter is (demo/device/weights.py); its bytes, those left to fetch, and the parts with them. */
 export async function facts(base, name) {
   const url = `${base}/facts/${name}`, found = await fetch(url).catch(() => null);
   const told = (await found?.json().catch(() => null)) ?? {};
@@ -14,7 +14,8 @@ export async function facts(base, name) {
   await kept?.put(url, new Response(JSON.stringify(told))).catch(() => {});
   const here = await Promise.all(parts.map(([hash]) => kept?.match(`${base}/parts/${hash}`)));
   const sum = (some) => some.reduce((sum, [, , sent]) => sum + sent, 0);
-  return { ...told, bytes: sum(parts), left: sum(parts.filter((_, at) => !here[at])) };
+  const missing = parts.filter((_, at) => !here[at]);
+  return { ...told, bytes: sum(parts), left: sum(missing), missing };
 }
 
 /** Its files by name. progress: gets the bytes that are here, while some are fetched. */

@@ -1,11 +1,6 @@
 // Turns events into lines for the page, as in demo/common/tokens/view.py, and the text so far.
 import { Reader } from "./text.js";
 
-const ENDS = {
-  eos: "ended by the target", length: "stopped at the token limit", stopped: "stopped by you",
-  context: "stopped: the target’s context is full", offline: "ended because the link stayed lost",
-};
-
 export class Told {
   ids = [];
   alone = [];
@@ -78,7 +73,7 @@ export class Told {
   }
 
   finished({ reason }) {
-    return { end: reason, summary: ENDS[reason] };
+    return { end: reason };
   }
 
   /** The drafter's probability of a node after its parent. */

@@ -1,5 +1,6 @@
 // The drafter's own thread. device.js, on the page, is the way to it. It is told:
-//   {do: "open", base, name}   look a drafter up           -> "facts" {bytes, left: of them to fetch}
+//   {do: "open", base, name}   look a drafter up           -> "facts" {bytes, left: of them to fetch,
+//                              missing: the parts with them, as [hash, bytes, bytes sent]}
 //   {do: "fetch"}              fetch and open it           -> "progress" {bytes}, "ready" {facts}
 //   {do: "run", prompt, count, tree, patience, sampling, kind, cutAt, pause}   decode
 //                              token ids -> events, as told.js tells them, the last one with the
@@ -24,7 +25,8 @@ const jobs = {
   async open(asked) {
     base = new URL(asked.base, self.location).href;
     found = await facts(base, asked.name);
-    postMessage({ type: "facts", name: found.name, bytes: found.bytes, left: found.left });
+    const { name, bytes, left, missing } = found;
+    postMessage({ type: "facts", name, bytes, left, missing });
   },
 
   async fetch() {

@@ -82,7 +82,9 @@ def test_the_endpoint_streams_progress_then_rows_and_verdict(loads):
     assert [step["run"] for step in progress][-1] == 6
     assert [one["method"] for one in last["rows"]] == list(METHODS)
     assert all(one["tau"] == 1 and one["repeats"] == 2 for one in last["rows"])
-    assert last["verdict"].startswith("tokens per call: MoA N=0 1.00 · MoA N=1 1.00 (the same)")
+    assert last["verdict"].startswith(
+        "tokens per call: MoA N=0 1.00 · MoA N=1 1.00 (the same, trees differ)"
+    )
     assert json.loads(json.dumps(last)) == last
 
 

@@ -101,7 +101,7 @@ def test_mistakes_and_failures_become_sentences(engine, breaks):
 def test_a_stopped_run_keeps_its_trace_and_a_new_one_ends_the_one_before(engine):
     page = Page(engine, lambda line: "first" in line and page.visitor.stop())
     *_, end, _ = page.ask("run", tokens=500)
-    assert end["summary"] == "stopped by you" and page.trace.reason == "stopped"
+    assert end["end"] == "stopped" and page.trace.reason == "stopped"
     page.act = lambda line: None
     first = page.visitor.hear(json.dumps({"do": "run", "settings": SETTINGS | {"tokens": 512}}))
     page.ask("run")
@@ -263,7 +263,8 @@ def test_an_address_sets_what_it_names(engine):
     status, found = address(engine, method="moa-n1", prompt="Hi", depth="2", tab="live")
     assert unset(status) and unset(found["tokens"])
     assert (found["prompt"], found["method"], found["tli"]["value"]) == ("Hi", "moa", 1)
-    assert found["depth"] == 2 and unset(found["breadth"]) and unset(found["auto_tree"])
+    assert found["depth"] == 2 and unset(found["breadth"]) and found["auto_tree"] is False
+    assert unset(address(engine, tokens="2")[1]["auto_tree"])
     for query, expected in (({"auto_tree": "1", "depth": "2"}, True), ({"auto_tree": "0"}, False)):
         assert address(engine, **query)[1]["auto_tree"] is expected
     for query in ({"tab": "live"}, {"tab": "compare", "method": "moa-n7", "tokens": "20"}):
