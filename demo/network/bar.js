@@ -18,7 +18,9 @@ export function mount(given) {
   ({ props } = given);
   frame = given.element.firstElementChild;
   frame.querySelector("#net-load").onclick = load;
-  onTab((tab) => tab === "network" && !all[0]?.name && choose(props.first));
+  const first = (tab) => tab === "network" && !names.length && choose(props.first);
+  onTab(first);
+  if (frame.checkVisibility()) first("network"); // it was opened before this came
 }
 
 /** A lane is there: the second one comes when it is first seen. */

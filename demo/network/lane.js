@@ -21,7 +21,6 @@ class DeviceLane {
   constructor(box, place) {
     Object.assign(this, { box, place, name: "", state: "idle", said: "", share: null, tau: 0, text: "" });
     this.shown = new Lane(place ? "rival" : "drafter", "Drafter");
-    this.shown.empty("Press Run: the text streams here, drafted in this browser and checked by the server.");
     this.notes = new Map([...box.querySelectorAll("[data-figure]")].map((node) => [node, node.nextElementSibling.textContent]));
     Object.assign(this, { worker: null, sums: null });
   }
@@ -45,11 +44,17 @@ class DeviceLane {
     this.worker.onmessage = ({ data }) => this.#hear(data);
     this.worker.onerror = () => this.#hear({ type: "failed", words: "This browser cannot run the drafter." });
     this.send({ do: "open", base, name });
-    this.box.querySelector("h3").textContent = title;
+    if (this.shown.head && this.shown.head.label !== title) this.#clear();
+    this.shown.title.textContent = title;
   }
 
   send(message) {
     this.worker?.postMessage(message);
+  }
+
+  #clear() {
+    this.shown.empty(); // the style sheet says what comes here
+    for (const [node, note] of this.notes) [node.textContent, node.nextElementSibling.textContent] = ["–", note];
   }
 
   /** Resolves when the drafter is here, or cannot be. */
@@ -66,7 +71,7 @@ class DeviceLane {
     this.state = "running";
     this.sums = { trips: [], levels: [], cycles: 0, tokens: 0, confirmed: 0, changed: 0, alone: 0, began: 0, first: null, bytes: null };
     this.tau = 0;
-    for (const [node, note] of this.notes) [node.textContent, node.nextElementSibling.textContent] = ["–", note];
+    this.#clear();
     this.#begin({ run: String(performance.now()), label: this.title });
     this.send({ do: "run", ...asked });
   }
