@@ -67,10 +67,6 @@ def press(page, name):
 
 def test_both_lanes_play_a_recording_until_run_is_pressed(open_page):
     page = open_page()
-    assert (
-        page.locator("#auto_tree input").is_checked()
-        and page.locator("#depth input").first.is_disabled()
-    )
     assert state(page) == "recorded" and page.locator(".badge:visible").count() == 2
     for lane in (LANE, PLAIN):
         page.wait_for_selector(f"{lane}[data-state=done]")
@@ -80,6 +76,9 @@ def test_both_lanes_play_a_recording_until_run_is_pressed(open_page):
     assert state(page) == "recorded" and page.locator("#charts svg").count() == 2
     words = page.inner_text("#view .said")
     assert "EAGLE" in words and "Explain photosynthesis" in words  # the prompt is named
+    page.get_by_role("button", name="Draft tree, sampling and length").click()
+    page.wait_for_selector("#auto_tree input:checked")
+    assert page.locator("#depth input").first.is_disabled()
 
 
 def test_the_whole_of_it_is_on_one_screen_and_one_plain_run_follows(page):
