@@ -201,6 +201,7 @@ def test_the_drafter_moves_into_this_browser_when_it_is_asked_for(page):
     page.click("#enable-offline:has-text('Download')")
     page.wait_for_selector(".cut-here:has-text('ready in this browser')")
     keep_picture(page, "live-ready")
+    settings(page, tokens=60)  # which opens them
     page.locator("#auto_tree input").check()  # here, that is the drafter's own shape
     press(page, "✂ Cut the connection")
     start(page)

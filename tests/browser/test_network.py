@@ -34,7 +34,12 @@ def cut_after(page, cycles):
     page.wait_for_function(PRESS, arg=[f"{TEXT} .cycle:nth-of-type({cycles})", "#net-cut"])
 
 
+FORGET = "async () => { for (const name of await caches.keys()) await caches.delete(name); }"
+
+
 def test_two_drafters_are_cut_by_one_switch_and_stopped_by_one_button(page):
+    page.evaluate(FORGET)  # what tests of other tabs have downloaded
+    page.reload()
     wait_for_status(page, "B, downloaded once.", "net-")
     assert page.locator("#net-cut").is_disabled()
     page.get_by_label("Duel").check()
