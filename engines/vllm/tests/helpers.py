@@ -31,9 +31,13 @@ class Step(NamedTuple):
 Recorded = list[Step]
 
 
+# In one process, an engine that goes takes the others' parallel groups with it.
+KEPT: list[LLM] = []
+
+
 def make(folder: Path, speculative: Any = MOA, **options: Any) -> LLM:
     sizes = {"max_model_len": 512, "max_num_seqs": 16, "seed": 0, **options}
-    return LLM(
+    engine = LLM(
         str(folder),
         dtype="float32",
         enforce_eager=True,
@@ -41,6 +45,8 @@ def make(folder: Path, speculative: Any = MOA, **options: Any) -> LLM:
         speculative_config=speculative,
         **sizes,
     )
+    KEPT.append(engine)
+    return engine
 
 
 def texts(engine: LLM, prompts: Sequence[list[int]], **sampling: Any) -> list[list[int]]:
