@@ -134,7 +134,7 @@ def measure(
         now - then for now, then in zip(counters(engine), before or [0.0] * 99, strict=False)
     ] or [0.0]
     count = sum(map(len, texts))
-    shares = [round(one / drafts, 3) for one in accepted]
+    shares = [round(one / drafts, 3) for one in accepted] if drafts else []
     tau = 1 + sum(accepted) / drafts if drafts else None
     return Row(method, batch, count / clock, count / processor, tau, shares, False), texts
 
