@@ -10,6 +10,7 @@ import torch
 ROOT = Path(__file__).parents[1]
 PACKAGES = ("moa_core", "demo")
 CHROMIUM = Path("/usr/bin/chromium")
+FLAGS = ["--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking"]
 
 if "PYTEST_XDIST_WORKER" in os.environ:
     # More threads would get in each other's way, also in the processes that tests start.
@@ -80,8 +81,7 @@ def browser():
     if not CHROMIUM.exists():
         pytest.skip("there is no /usr/bin/chromium")
     playwright = pytest.importorskip("playwright.sync_api")
-    flags = ["--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking"]
     with playwright.sync_playwright() as started:
-        chromium = started.chromium.launch(executable_path=str(CHROMIUM), args=flags)
+        chromium = started.chromium.launch(executable_path=str(CHROMIUM), args=FLAGS)
         yield chromium
         chromium.close()

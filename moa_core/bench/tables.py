@@ -8,14 +8,13 @@ rewrites what stands between `<!-- table: NAME -->` and `<!-- end -->`. Recordin
 
 from __future__ import annotations
 
-import json
 import re
 import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from moa_core.bench.records import FOLDER, PHASES
+from moa_core.bench.records import FOLDER, PHASES, phase_times, read
 from moa_core.drafters.names import label
 
 PRECISIONS = "float32", "int8"
@@ -26,8 +25,7 @@ Methods = dict[str, dict[str, Any]]
 
 
 def recorded(trees: str, precision: str) -> Methods:
-    file = FOLDER / f"{trees}-{precision}" / "summary.json"
-    methods: Methods = json.loads(file.read_text(encoding="utf-8"))["methods"]
+    methods: Methods = read(FOLDER / f"{trees}-{precision}" / "summary.json")["methods"]
     return methods
 
 
@@ -51,9 +49,7 @@ def overall() -> list[list[str]]:
 
 def same_tree() -> list[list[str]]:
     """Per precision: tau with its interval, and speed over plain decoding's."""
-    rows = [
-        ["", *(f"{what} {p}".strip() for p in PRECISIONS for what in ("τ (95 %),", "× plain,"))]
-    ]
+    rows = [["", *(f"{w}, {p}" for p in PRECISIONS for w in ("τ (95 %)", "× plain"))]]
     for name in _drafting("same-tree"):
         row = [_named(name)]
         for precision in PRECISIONS:
@@ -83,9 +79,8 @@ def cycles() -> list[list[str]]:
     for name in ("vanilla", *_drafting("same-tree")):
         row = [_named(name)]
         for precision in PRECISIONS:
-            found = recorded("same-tree", precision)[name]
-            calls = found["target_calls"] - found["prompts"]  # without the prompts' own
-            row += [_number(1e3 * found["seconds"][phase] / calls, 1) for phase in PHASES]
+            times = phase_times(recorded("same-tree", precision)[name])
+            row += [_number(times[phase], 1) for phase in PHASES]
         rows.append(row)
     return rows
 

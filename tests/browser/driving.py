@@ -45,8 +45,10 @@ def slowed(page, times=50):
     }""",
         times,
     )
-    yield
-    page.evaluate("() => { window.requestAnimationFrame = window.atSpeed; }")
+    try:
+        yield
+    finally:
+        page.evaluate("() => { window.requestAnimationFrame = window.atSpeed; }")
 
 
 def start(page):

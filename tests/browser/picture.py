@@ -21,7 +21,7 @@ from PIL import Image
 from playwright.sync_api import Page, sync_playwright
 
 from tests.browser.driving import DONE, RUN, TEXT, start
-from tests.conftest import CHROMIUM, ROOT
+from tests.conftest import CHROMIUM, FLAGS, ROOT
 from tests.serving import free_port, page_of
 
 SIZE = 1280, 800
@@ -29,7 +29,6 @@ WIDTH = 900  # of the picture
 PROMPT = "What is the capital of France, and what is it known for?"
 EVERY = 0.12  # seconds between frames, at least
 LAST = 2.5  # seconds that the end stays
-FLAGS = ["--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking"]
 
 
 def played(page: Page) -> None:
