@@ -77,7 +77,8 @@ def _add_training(parser: argparse.ArgumentParser) -> None:
     _add(model, "out", path, "folder to train into", required=True)
     _add(model, "target", str, f"{SPEC}; default: {TARGET}")
     _add(model, "methods", "moa-n0,moa-n1,eagle2", "comma separated")
-    _add(model, "start", path, "folder of drafters to go on from, newly scheduled")
+    _add(model, "start", path, "folder of drafters to go on from, newly scheduled; a MoA drafter "
+         "that it lacks goes on from its moa-n0")
     _add(model, "watch", str, "suite (tuning or a file) on which acceptance is measured as they "
          "train; default: held-out text")
     _add(model, "watch-times", 8, "how often, in all; 0: the last weights are kept")

@@ -38,7 +38,7 @@ from moa_core.train.loop import Machine, Schedule, TrainingRun
 from moa_core.train.masks import BLOCK, Masks, on_policy, predictable
 from moa_core.train.measure import Progress
 from moa_core.train.teacher import Lesson, let_gradients_through, teach
-from moa_core.train.transplant import BATCHES, suits, transplant
+from moa_core.train.transplant import BATCHES, TOKENS, refit, suits, transplant
 from moa_core.train.unrolled import Eagle3Trainee
 from moa_core.untrusted import read_config
 
@@ -63,7 +63,8 @@ class Plan:
     prompts     file of prompts that the target answers first
     own_tokens  tokens of these answers; with data, they become half of the training text
     words       D, the most frequent tokens of the text, which drafters may draft; 0: all
-    start       folder of drafters to continue from with a new schedule; they keep their words
+    start       folder of drafters to continue from with a new schedule; they keep their words.
+                A MoA drafter that it lacks starts as its moa-n0, whose last layer is fitted anew
     block       shortest and longest block of MoA's on-policy masks
     """
 
@@ -118,8 +119,8 @@ def train_drafters(
     models: dict[str, nn.Module] = dict(trainees)
     run = TrainingRun(out / "run", models, batches, schedule, machine, asdict(plan), progress)
     lessons = _Lessons(target, drafters.values(), plan, run, words)
-    if run.update == 0 and plan.start is None:
-        _transplant(target, drafters, trainees, batches, lessons)
+    if run.update == 0:
+        _first_weights(target, drafters, trainees, batches, lessons, plan.start)
     run.train(lessons, _step, count=lambda batch: predictable(batch).sum())
     if progress:
         progress.restore_best()
@@ -167,14 +168,26 @@ def _named(recipe: dict[str, Any]) -> dict[str, Any]:
 def _begun(method: str, target: Target, plan: Plan) -> Trained:
     if plan.start is None:
         return fresh(method, target, plan.seed)
-    if not os.path.isdir(plan.start / method):
-        raise UserError(
-            f"There is no {method} in {plan.start} to go on from: --start names the folder that "
-            "holds a folder for each method."
-        )
-    drafter = load_drafter(str(plan.start / method), target)
+    source = _source(method, plan.start)
+    drafter = load_drafter(str(plan.start / source), target)
     assert isinstance(drafter, Trained)
-    return drafter
+    if source == method:
+        return drafter
+    grown = MoADrafter(drafter.net, target, int(method.removeprefix("moa-n")), method)
+    grown.vocabulary = drafter.vocabulary
+    return grown
+
+
+def _source(method: str, start: Path) -> str:
+    """The drafter in a folder that this one goes on from."""
+    found = [method, "moa-n0"] if family(method) == "moa" else [method]
+    for name in found:
+        if os.path.isdir(start / name):
+            return name
+    raise UserError(
+        f"There is no {method} in {start} to go on from: --start names the folder that "
+        "holds a folder for each method."
+    )
 
 
 def _words(target: Target, batches: Batches, path: Path, count: int) -> Tensor:
@@ -200,28 +213,38 @@ def _same_words(drafters: Mapping[str, Trained], path: Path) -> Tensor | None:
     return words
 
 
-def _transplant(
+def _first_weights(
     target: Target,
     drafters: Mapping[str, Drafter],
     trainees: Mapping[str, losses.Trainee],
     batches: Batches,
     lessons: _Lessons,
+    start: Path | None,
 ) -> None:
-    """Give fresh drafters their first weights, from the first batches."""
+    """Fit the drafters that do not go on from weights of their own, on the first batches."""
+    new = [name for name in drafters if start is None or _source(name, start) != name]
+    if not new:
+        return
     place, taught = batches.place, []
     for batch in islice(batches, BATCHES):
-        batch = batch.to(str(target.device))
+        batch, fits = batch.to(str(target.device)), TOKENS // batch.ids.numel()
+        if len(taught) >= max(1, fits):
+            break
         taught.append((batch, *lessons(batch, 0)))
     batches.place = place
-    for name, drafter in drafters.items():
-        transplant(trainees[name], drafter, target, taught)
+    for name in new:
+        trainee, drafter = trainees[name], drafters[name]
+        if start is None:
+            transplant(trainee, drafter, target, taught)
+        elif isinstance(drafter, MoADrafter):
+            refit(trainee, drafter, taught)
 
 
 def _about(name: str, drafter: Drafter, plan: Plan) -> dict[str, Any]:
     """A drafter's size, and the training of the drafter that it continues from."""
     earlier = None
     if plan.start is not None:
-        ours = read_config(plan.start / name).get("drafter", {})
+        ours = read_config(plan.start / _source(name, plan.start)).get("drafter", {})
         earlier = {**ours.get("training", {}), "commit": ours.get("commit")}
     return {"parameters": parameters(drafter.net), "start": earlier}
 

@@ -62,7 +62,10 @@ class Trainee(nn.Module, ABC):
         """
 
     def missing(self, batch: Batch, lesson: Lesson, masks: Masks) -> tuple[Tensor, Tensor]:
-        """What the features lack of the target's [B, n, E], and where that matters [B, n] bool."""
+        """What the features lack of the target's [B, n, E], and where that matters [B, n] bool.
+
+        With TLI, the features are what enters the target's last layers.
+        """
         raise NotImplementedError
 
 
@@ -102,7 +105,9 @@ class MoATrainee(Trainee):
         return self._loss(hidden, before_tail, lesson, masks)
 
     def missing(self, batch: Batch, lesson: Lesson, masks: Masks) -> tuple[Tensor, Tensor]:
-        return lesson.hidden - self._hidden(batch, lesson, masks)[0], masks.loss
+        tli = self._drafter.tli
+        wanted = lesson.entering[tli] if tli else lesson.hidden
+        return wanted - self._hidden(batch, lesson, masks)[1], masks.loss
 
     def _hidden(self, batch: Batch, lesson: Lesson, masks: Masks) -> tuple[Tensor, Tensor]:
         # LSA is the costly part: it runs for the positions that CA sees in a row with a loss.

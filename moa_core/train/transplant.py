@@ -26,9 +26,10 @@ from moa_core.train.losses import Trainee
 from moa_core.train.masks import Masks
 from moa_core.train.teacher import Lesson
 
-BATCHES = 12  # whose states are fitted
+BATCHES, TOKENS = 24, 24_576  # at most, whose states are fitted
 FAR, SLOW = 256, 0.7  # tokens, and the least cosine that an angle has by then
 RIDGE = 0.5  # of a matrix's mean input power
+USUAL = 0.05  # size of a weight: an optimiser's steps are as large for all
 Taught = tuple[Batch, Lesson, Masks]
 # Matrices to be fitted, each with the one whose rows scale its inputs.
 Maps = list[tuple[nn.Linear, nn.Linear | None]]
@@ -67,11 +68,29 @@ def transplant(
             maps = _tandem(drafter.net, target.own[1], norm)
         case _:
             return False
+    _fit_all(maps, trainee, taught)
+    return True
+
+
+@torch.no_grad()
+def refit(trainee: Trainee, drafter: MoADrafter, taught: Sequence[Taught]) -> None:
+    """Turn a drafter for another N: what its last layer writes is fitted to the state that this N
+    predicts."""
+    layer = drafter.net.cross_attention
+    attention, mlp = layer.self_attn, layer.mlp
+    _fit_all([(attention.o_proj, None), _down(mlp)], trainee, taught)
+    # That state may have large numbers. The matrices before carry them, so that these can learn.
+    for before, writes in ((attention.v_proj, attention.o_proj), (mlp.up_proj, mlp.down_proj)):
+        scale = _rms(writes.weight) / USUAL
+        writes.weight /= scale
+        before.weight *= scale
+
+
+def _fit_all(maps: Maps, trainee: Trainee, taught: Sequence[Taught]) -> None:
     for each, _ in maps:
         each.weight.zero_()
     for each, before in maps:
         _fit(each, before, trainee, taught)
-    return True
 
 
 def _moa(drafter: MoADrafter, first: DecoderLayer, last: DecoderLayer, norm: Tensor) -> Maps:

@@ -84,6 +84,26 @@ def test_drafters_go_on_from_others_with_other_losses(data, tmp_path):
             assert training["start"] == {"updates": 7, "start": None, "commit": "abc"}
 
 
+def test_a_moa_drafter_of_another_n_goes_on_from_the_one_without_tli(data, tmp_path):
+    """Its last layer is fitted anew, so it starts with smaller losses than those weights have."""
+    target, losses = speaking_target(), {}
+    for name in ("moa-n0", "moa-n1"):  # the same weights, as a drafter of each N
+        begun = tmp_path / f"from {name}"
+        drafter = MoADrafter(useful("moa-n0", target).net, target, int(name[-1]), name)
+        save_drafter(begun / name, drafter, target, {}, torch.float32)
+        plan = Plan(("moa-n1",), rows=4, row_length=64, start=begun)
+        train(target, data, out := tmp_path / name, 1, plan, 0.0)
+        losses[name] = logged(out)[0]["moa-n1"]
+        found = load_drafter(str(out / "moa-n1"), target)
+        assert found.tli == 1
+        drafted(target, found, "What is 3 + 4?", 12, TREE)
+    fitted, as_they_are = losses["moa-n0"], losses["moa-n1"]
+    assert fitted["entering"] < 0.8 * as_they_are["entering"]
+    assert fitted["cross_entropy"] < as_they_are["cross_entropy"]
+    with pytest.raises(UserError, match="no eagle2 in"):
+        train(target, data, tmp_path / "none", 1, Plan(("eagle2",), 2, 48, start=begun))
+
+
 @pytest.mark.parametrize("stop_at", [3, None])
 def test_a_run_that_may_go_on_is_exported_in_eight_bits(stop_at, data, tmp_path):
     target, out = speaking_target(), tmp_path / "out"
