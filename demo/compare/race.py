@@ -54,7 +54,9 @@ def recorded_race() -> dict[str, Any] | None:
         return None
     traces = {one.about["method"]: [one] for one in (kept.trace, kept.rival, kept.plain)}
     comparison = Comparison(plan=Plan(kept.trace.about["prompt"], tuple(traces)), traces=traces)
-    return race(comparison, rows(comparison)) | {"repeats": REPEATS, "recorded": True}
+    made = race(comparison, rows(comparison))
+    close = None in kept.measured["over"].values()  # of all its repeats
+    return made | {"repeats": REPEATS, "recorded": True, "close": close}
 
 
 def _lines(comparison: Comparison, row: Row) -> list[dict[str, Any]]:

@@ -18,16 +18,14 @@ function acceptance(lanes) {
   const known = lanes.filter(({ tau }) => tau);
   const most = Math.max(...known.map(({ tau }) => tau));
   const words = known.map(({ label, tau }) => `${label} ${tau.toFixed(2)}`).join(", ");
-  const rival = known.find(({ method }) => method === "eagle2");
-  const [root, svg] = chart("acceptance", `Tokens per model call, τ${rival ? " (× EAGLE\u20112)" : ""}`, words);
+  const [root, svg] = chart("acceptance", "τ: tokens per call after the prompt’s", words);
   const high = Math.min(26, (HIGH - 8) / known.length - 6);
-  known.forEach(({ label, colour, tau, method }, at) => {
+  known.forEach(({ label, colour, tau }, at) => {
     const y = 6 + at * (high + 6);
     const middle = y + high / 2 + 4;
-    const over = rival && method !== "eagle2" && method !== "vanilla" ? ` (${(tau / rival.tau).toFixed(2)} ×)` : "";
     svg.append(text(78, middle, label.replace("-", "\u2011"), { "text-anchor": "end" }));
     const rect = shape("rect", { x: 84, y, width: (110 * tau) / most, height: high, rx: 3, fill: colour });
-    svg.append(rect, text(90 + (110 * tau) / most, middle, `${tau.toFixed(2)}${over}`, { class: "value" }));
+    svg.append(rect, text(90 + (110 * tau) / most, middle, tau.toFixed(2), { class: "value" }));
   });
   return root;
 }

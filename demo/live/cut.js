@@ -34,7 +34,8 @@ export class Cut {
       : running ? "Connected. Cut it while the text streams."
       : "Connected. Cut it now for the next run, or while text streams.";
     this.sized = state === "not loaded";
-    this.here.textContent = HERE[state](device);
+    const elsewhere = cut && running && state !== "offline";
+    this.here.textContent = elsewhere ? "The cut is simulated: the drafter runs on the server." : HERE[state](device);
     this.more.textContent = this.sized ? "Download it" : state === "none" && !words ? "Enable it in this browser" : "";
   }
 }

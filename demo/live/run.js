@@ -52,6 +52,7 @@ export function mountCut({ element }) {
 // ---- settings: gradio knows them, and tells them with each event ----
 
 let newest = []; // as last heard
+let wrong = ""; // those that were refused, whose message goes when they are changed
 
 const named = (list) => Object.fromEntries(NAMES.map((name, at) => [name, list[at]]));
 const values = () => named(newest);
@@ -62,6 +63,7 @@ export function changed(...list) {
   newest = list;
   const was = now?.settings;
   const other = was && JSON.stringify(was) !== JSON.stringify(values());
+  if (wrong && JSON.stringify(values()) !== wrong) status((wrong = ""));
   if (stage && now && !now.doing) stage.outdate(other ? "Of the settings before: press Run." : "");
   if (device.name && !now?.doing) device.choose(methodOf(values()));
   connection();
@@ -130,7 +132,7 @@ function traced(lane, trace) {
     buttons();
     if (link.say({ do: "run", lane: "plain", settings })) return;
     stage.plain.empty("Plain decoding needs the server, which cannot be reached.");
-  } else if (lane === "plain" && !whole) stage.plain.empty("Another visitor’s run came first: press Run to compare.");
+  } else if (lane === "plain" && !whole) stage.plain.empty("Interrupted by another run: press Run to compare.");
   else if (lane === "drafter" && settings) stage.plain.empty(whole ? "" : "Not run: the drafter’s run was stopped.");
   finish(whole || lane === "plain" ? "done" : "stopped");
 }
@@ -147,6 +149,7 @@ function finish(how) {
 function refused({ said, kind }) {
   status(said, kind);
   if (kind !== "error") return;
+  wrong = JSON.stringify(values());
   opening = false;
   stage.outdate("");
   if (now?.doing !== "drafter" || now.lines.drafter.length) {
@@ -350,7 +353,8 @@ function status(words, kind = "") {
 function buttons() {
   const [go, end] = ["#run", "#stop"].map((id) => document.querySelector(id));
   if (!go || !end) return void setTimeout(buttons, 50); // gradio has not drawn them yet
-  go.disabled = now?.doing === "drafter";
   end.disabled = !now?.doing;
+  if (document.activeElement === go && now?.doing === "drafter") end.focus(); // a disabled button has no focus
+  go.disabled = now?.doing === "drafter";
   connection();
 }

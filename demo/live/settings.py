@@ -11,7 +11,7 @@ import gradio as gr
 from demo.common.methods import family, tli_of
 from demo.engine import Engine, Request
 from demo.share import address_of, brought, values_of
-from demo.tli.stops import stops_html
+from demo.tli.stops import slider_bounds, stops_html
 from moa_core.decoding.tree import AUTO, TreeSettings
 from moa_core.decoding.verify import Sampling
 from moa_core.drafters.names import method_name
@@ -65,8 +65,8 @@ def settings_from(given: Any) -> Settings:
 
 def choose(engine: Engine, target: str, kind: str, tli: int) -> tuple[Any, ...]:
     """Updates for a chosen drafter: whether N applies, and what it means."""
-    stops = stops_html(engine, method_name(kind, int(tli)), target)
-    return gr.update(interactive=kind == "moa"), stops
+    method = method_name(kind, int(tli))
+    return gr.update(**slider_bounds(engine, method, target)), stops_html(engine, method, target)
 
 
 def from_address(engine: Engine, tabs: Sequence[str], request: gr.Request) -> tuple[Any, ...]:

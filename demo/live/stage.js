@@ -11,6 +11,8 @@ const WHOLE = ["eos", "length", "context"]; // endings of complete runs, which c
 const OWN = "input, textarea, select, [role=tab], [role=radio], [role=slider], [contenteditable]";
 const LATER = "Runs next, alone, so that neither slows the other.";
 
+// Milliseconds of an average cycle.
+const mean = (cycles) => cycles.reduce((sum, { ms }) => sum + ms.reduce((all, one) => all + one), 0) / cycles.length;
 const times = (ratio) => `${ratio.toFixed(ratio < 0.95 ? 2 : 1)}×`;
 
 export class Stage {
@@ -161,8 +163,7 @@ export class Stage {
   // Milliseconds of plain decoding for a token, of its own run here.
   get #plainMs() {
     const cycles = this.plain.all.filter(({ ms }) => ms);
-    if (cycles.length < 2) return null;
-    return cycles.reduce((sum, { ms }) => sum + ms.reduce((all, one) => all + one), 0) / cycles.length;
+    return cycles.length < 2 ? null : mean(cycles);
   }
 
   #point(cycle) {
@@ -192,7 +193,8 @@ export class Stage {
       return;
     }
     const lanes = [this.drafter, this.plain].filter(({ head }) => head).map(({ head, tau, points }) => ({ ...head, tau, points }));
-    this.charts.show(lanes, "One run each, on your prompt. Measure speed adds EAGLE\u20112.");
+    const rival = this.drafter.head?.method === "eagle2" ? "MoA" : "EAGLE\u20112";
+    this.charts.show(lanes, `One run each, on your prompt. Measure speed adds ${rival}.`);
   }
 
   // ---- words ----
@@ -210,7 +212,8 @@ export class Stage {
     const words = parts.map((part) => part.textContent ?? part).join("");
     if (headline.textContent !== words) headline.replaceChildren(...parts);
     const prompt = head?.prompt ? `“${head.prompt.length > 90 ? `${head.prompt.slice(0, 90)}…` : head.prompt}”` : "";
-    const small = [this.stale, root.dataset.link === "lost" && !ended ? "" : view.link, ended && this.#lengths(), prompt, head?.by, ENDINGS[ended?.end]];
+    const link = root.dataset.link === "lost" && !ended ? "" : view.link;
+    const small = [this.stale, link, ended && this.#lengths(), ended && this.#costs(), ENDINGS[ended?.end], head?.by, prompt];
     said.textContent = small.filter(Boolean).join(" · ");
   }
 
@@ -218,6 +221,7 @@ export class Stage {
     const { head, root } = this.drafter;
     if (this.note) return this.note;
     if (!head) return this.live ? "Waiting for the first token." : "Press Run: a drafter guesses, the model checks.";
+    if (!this.live && !this.player.playing) return this.#where ? `After cycle ${this.#where} of ${this.drafter.all.length}.` : "After the prompt’s call.";
     if (root.dataset.link === "lost") return "The link is cut: the drafter writes on alone, unchecked.";
     if (head.method === "vanilla") return "Plain decoding: one word per model call.";
     return `${head.label} is writing. Underlined words were guessed right.`;
@@ -240,18 +244,26 @@ export class Stage {
   #speed() {
     if (!this.measured || !this.complete || !("vanilla" in this.measured.over)) return [];
     const { vanilla: over } = this.measured.over;
-    if (over === null) return [". Speed: no clear difference on this busy machine."];
+    if (over === null) return [". Speed: too close to tell."];
     const shown = figure("speedup", over, times(over));
     shown.classList.toggle("slower", over < 1);
     return over < 1 ? [", but slower here: ", shown, " the speed."] : [", ", shown, " as fast."];
   }
 
   #lengths() {
-    const { tau } = this.drafter;
-    if (tau === null || this.drafter.head.method === "vanilla") return "";
-    const rival = this.measured?.lanes.find(({ method }) => method === "eagle2");
-    const theirs = rival?.tau && this.drafter.head.method !== "eagle2" ? `; EAGLE\u20112 ${rival.tau.toFixed(1)}` : "";
-    return `${tau.toFixed(1)} tokens per call${theirs}`;
+    const { head } = this.drafter;
+    const of = (wanted) => this.measured?.lanes.find(({ method }) => method === wanted)?.tau;
+    const tau = of(head.method) ?? this.drafter.tau;
+    if (!tau || head.method === "vanilla") return "";
+    const theirs = of("eagle2") && head.method !== "eagle2" ? `; EAGLE\u20112 ${of("eagle2").toFixed(2)}` : "";
+    return `after the prompt’s call, ${tau.toFixed(2)} tokens a call${theirs}`;
+  }
+
+  // Why fewer calls are not as much faster.
+  #costs() {
+    const cycles = this.drafter.all.filter(({ ms }) => ms);
+    if (!cycles.length || this.#plainMs === null || this.drafter.head.method === "vanilla") return "";
+    return `a cycle takes ${mean(cycles).toFixed(0)} ms, a plain call ${this.#plainMs.toFixed(0)}`;
   }
 
   // ---- the player ----

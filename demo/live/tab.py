@@ -15,7 +15,7 @@ from demo.live.recording import recording
 from demo.live.settings import NAMES, choose, from_address, link
 from demo.session import PRIVATE, Shared
 from demo.share import load_address, share_box
-from demo.tli.stops import STOPS, stops_html
+from demo.tli.stops import slider_bounds, stops_html
 from moa_core.loading.hub import DEFAULT
 
 ID, TITLE = "live", "Live"
@@ -69,12 +69,12 @@ def _drafter(engine: Engine) -> tuple[dict[str, Any], gr.HTML]:
     ranked = sorted(kinds, key=lambda name: FIRST.index(name) if name in FIRST else len(FIRST))
     choice = gr.Dropdown(
         [("MoA" if name in ("moa", "given") else label(name), name) for name in ranked],
-        value=family(method), label="Method", elem_id="method", filterable=False, min_width=150,
+        value=family(method), label="Method", elem_id="method", filterable=False, min_width=190,
     )  # fmt: skip
     with gr.Column(elem_id="tli-box", min_width=260):
         slider = gr.Slider(
-            STOPS[0], STOPS[-1], tli_of(method), step=1, precision=0, elem_id="tli", buttons=[],
-            label="Borrow the target’s last layers (N)", interactive=family(method) == "moa",
+            0, value=tli_of(method), step=1, precision=0, elem_id="tli", buttons=[],
+            label="Borrow the target’s last layers (N)", **slider_bounds(engine, method),
         )  # fmt: skip
         stops = words(stops_html(engine, method), elem_id="tli-stops")
     return {"method": choice, "tli": slider}, stops

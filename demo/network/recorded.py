@@ -18,8 +18,6 @@ OFFLINE = {  # of a row over all kinds: factor, title, unit
 
 
 def records_html(found: dict[str, Row]) -> str:
-    if not found:
-        return f"{READ}<p>Not measured yet for this target.</p>"
     items = [
         f"<li><b>{escape(name)}</b>: {escape(str(one['kind']))}, {escape(str(one.get('date')))}; "
         f"<code>{escape(str(one.get('command')))}</code></li>"

@@ -65,11 +65,11 @@ def build(demo: gr.Blocks, shared: Shared) -> gr.Textbox | None:
     instead = LENT if engine.borrows else NO_DRAFTER
     words(INTRO if usable else instead, elem_id="net-intro", elem_classes="note")
     prompt = _page(demo, engine) if usable else None
-    found = kept(recorded, {})
-    with gr.Accordion("Recorded results for links and cuts", open=False, elem_id="net-recorded"):
-        words(records_html(found), elem_classes="note")
-        for at, figure in enumerate(recorded_charts(found)):
-            plot(figure, elem_id=f"net-recorded-{at}")
+    if found := kept(recorded, {}):
+        with gr.Accordion("Recorded: links and cuts", open=False, elem_id="net-recorded"):
+            words(records_html(found), elem_classes="note")
+            for at, figure in enumerate(recorded_charts(found)):
+                plot(figure, elem_id=f"net-recorded-{at}")
     return prompt
 
 

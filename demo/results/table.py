@@ -18,8 +18,8 @@ NOTES = {  # below each chart: how to read it
         "Whiskers: 95\u00a0% interval, by resampling the prompts."
     ),
     "speed": (
-        "New tokens per second of the whole run, prefill included. Whiskers: slowest and fastest "
-        "of several passes. Dotted: plain decoding."
+        "New tokens per second of the whole run, prefill included. Whiskers, where each ran "
+        "several times: slowest and fastest. Dotted: plain decoding."
     ),
     "acceptance": "Share of cycles that accepted at least this many drafts.",
     "times": (
@@ -79,18 +79,20 @@ def conclusion(recording: Recording) -> str:
         return ""
     fastest, most = max(speed, key=speed.__getitem__), max(tau, key=tau.__getitem__)
     best = max(moa, key=moa.__getitem__)
-    said = f"Fastest here: {label(fastest)}, {speed[fastest]:.2f} × plain decoding. "
+    low, high = recording.methods[fastest].get("tokens_per_second_spread") or (0, 0)
+    once = "" if low < high else ", in one pass"
+    said = f"Fastest here{once}: {label(fastest)}, {speed[fastest]:.2f} × plain decoding. "
     said += f"{label(most)} gains most per call (τ {tau[most]:.2f})"
     if most == best:
         return said + "."
     where = f"; {label(best)} {tau[best]:.2f}, at {speed.get(best, 0):.2f} × the speed"
-    early = " Its training has only begun." if moa[best] < tau.get("eagle2", 0) else ""
-    return f"{said}{where}.{early}"
+    return f"{said}{where}."
 
 
 def beside(recording: Recording) -> str:
     """τ and speed-up of a recording beside the authors' means, as an HTML table."""
     paper = published()
+    sets = f"{len(paper.shared)} of its {len(paper.data)} sets"
     means = {row.drafter: paper.mean(row) for row in paper.rows}
     rows = []
     for name, found in recording.methods.items():
@@ -105,7 +107,7 @@ def beside(recording: Recording) -> str:
     return (
         '<table class="beside"><thead><tr><th rowspan="2">Method</th>'
         f'<th colspan="2">Here: {escape(recording.target)}</th>'
-        f'<th colspan="2">The paper: {escape(paper.target)}</th></tr>'
+        f'<th colspan="2">The paper: {escape(paper.target)}, {sets}</th></tr>'
         "<tr><th>τ</th><th>speed-up</th><th>τ</th><th>speed-up</th></tr></thead>"
         f"<tbody>{''.join(rows)}</tbody></table>"
     )

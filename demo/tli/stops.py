@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+from typing import Any
 
 from demo.common.methods import AUTO, family, label, tli_of
 from demo.engine import Engine
@@ -13,16 +14,24 @@ STOPS = range(4)
 def stops_html(engine: Engine, method: str, target: str = "") -> str:
     refusal = engine.refusal(method, target)
     kind = "refusal" if refusal else "about"
-    return f'<p class="stops {kind}">{html.escape(refusal or _about(method))}</p>'
+    only = " No other N is trained for this target." if engine.stops(target) == [0] else ""
+    return f'<p class="stops {kind}">{html.escape(refusal or _about(method, only))}</p>'
 
 
-def _about(method: str) -> str:
+def slider_bounds(engine: Engine, method: str, target: str = "") -> dict[str, Any]:
+    """The largest N of the slider, and whether there is a choice."""
+    stops = engine.stops(target)
+    more = family(method) == "moa" and len(stops) > 1
+    return {"maximum": max([1, *stops]), "interactive": more}
+
+
+def _about(method: str, only: str) -> str:
     if method == AUTO:
         return "Auto N: each cycle uses the N expected to give the most tokens per second."
     if family(method) != "moa":
         return f"TLI is part of MoA; {label(method)} has no TLI."
     tli = tli_of(method)
     if not tli:
-        return "N = 0: the drafter reuses none of the target’s layers."
+        return f"N = 0: the drafter reuses none of the target’s layers.{only}"
     layers = "layer" if tli == 1 else f"{tli} layers"
     return f"N = {tli}: the drafter also runs the target’s last {layers} on each draft."

@@ -116,7 +116,7 @@ def claim(recording: Recording) -> str:
     length = f"yields {_times(lengths)} tokens ({known if alike else 'each with its own tree'})"
     called = f"MoA N={name.removeprefix('moa-n')}"
     if not timed or whole is None:
-        return f"Each target call of {called} {length}. Each ran once: no speeds compared."
+        return f"Each target call of {called} {length}. Each ran once: no ratio of speeds."
     alone = f", and {_times(decoding)} in decoding alone" if decoding else ""
     newer = ratio(one, recording.figures("eagle3"), "tokens_per_second")
     beside = f" Its speed is {_times(newer, 'EAGLE-3')}." if newer else ""

@@ -226,7 +226,7 @@ def test_speed_is_measured_when_it_is_asked_for_and_can_be_cancelled(page):
     page.wait_for_selector("#charts .about:has-text('Measured')")
     words = headline(page)
     told = page.locator("#view [data-figure=speedup]").count()
-    assert told == ("no clear difference" not in words) and "EAGLE" in page.inner_text(".said")
+    assert told == ("too close to tell" not in words) and "EAGLE" in page.inner_text(".said")
     for name in ("acceptance", "latency"):
         label = page.locator(f"#chart-{name} svg").get_attribute("aria-label")
         assert "MoA N=0" in label and "EAGLE-2" in label and "Plain" in label
@@ -243,14 +243,22 @@ def test_stop_ends_the_text(page):
     settings(page, tokens=60, depth=3, breadth=3, budget=8)
 
 
-def test_a_drafter_that_is_not_there_is_refused(page):
+def test_the_slider_ends_at_the_largest_trained_n(page):
     slider = page.get_by_role("slider", name="Borrow")
     slider.focus()
     slider.press("End")
-    page.wait_for_selector("#tli-stops .refusal")
-    page.click("#run")
-    wait_for_status(page, "No MoA drafter is trained for TLI N = 3")
+    page.wait_for_selector("#tli-stops .about:has-text('the target’s last layer')")
+    assert slider.input_value() == "1"
     slider.press("Home")
+    page.wait_for_selector("#tli-stops .about:has-text('N = 0')")
+
+
+def test_what_was_refused_is_told_until_it_is_changed(page):
+    page.fill("#prompt textarea", " ")
+    page.click("#run")
+    wait_for_status(page, "prompt")
+    page.fill("#prompt textarea", STORY)
+    page.wait_for_function("!document.querySelector('#status .status-line').textContent")
 
 
 def test_hostile_text_stays_text(page):

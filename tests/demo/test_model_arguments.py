@@ -8,7 +8,7 @@ import torch
 import demo.engine as module
 from demo.arguments import add_models, engine_of
 from demo.engine import Engine, Request
-from demo.tli.stops import stops_html
+from demo.tli.stops import slider_bounds, stops_html
 from demo.ui import _machine
 from moa_core.errors import UserError
 from moa_core.loading.drafter_files import save_drafter
@@ -28,6 +28,8 @@ def test_a_preset_names_target_drafter_and_baseline_without_a_download():
     assert engine.first == LLAMA3
     assert engine.methods() == ["moa-n0", "eagle2", "eagle", *WITHOUT_FILES]
     assert engine.stops() == [0] and engine.default() == "moa-n0"
+    assert slider_bounds(engine, "moa-n0") == {"maximum": 1, "interactive": False}
+    assert "No other N is trained" in stops_html(engine, "moa-n0")
     assert engine.spec("moa-n0") == LLAMA3_MOA and engine.spec("eagle2") == LLAMA3_EAGLE
     said = stops_html(engine, "moa-n2")
     assert "refusal" in said
@@ -66,6 +68,8 @@ def test_each_drafter_is_a_stop_of_the_slider(tmp_path):
     engine = asked(*words)
     assert engine.methods() == ["moa-n0", "moa-n2", "moa-auto", "eagle2", "eagle", *WITHOUT_FILES]
     assert engine.stops() == [0, 2]
+    assert slider_bounds(engine, "moa-n0") == {"maximum": 2, "interactive": True}
+    assert not slider_bounds(engine, "eagle2")["interactive"]
     texts = []
     for method in engine.methods():
         run = engine.prepare(Request("The fox ran", method, 24))

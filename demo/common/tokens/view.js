@@ -248,7 +248,7 @@ export class TokenView {
       return rest > 0 ? [head, table, el("p", "", `and ${rest} less probable ones`)] : [head, table];
     }
     const name = about.piece ? quoted(about.piece) : "part of a character";
-    const pairs = [["position", String(about.position)]];
+    const pairs = [["position, prompt included", String(about.position)]];
     if (about.cycle) pairs.unshift(["cycle", String(about.cycle)]);
     if (about.draft !== null) pairs.push(["drafter’s probability", percent(about.draft)]);
     pairs.push(["target’s probability", percent(about.target)]);
