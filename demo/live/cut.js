@@ -27,7 +27,7 @@ export class Cut {
     this.turn.disabled = !able || (!up && !cut);
     this.turn.dataset.state = !up ? "lost" : cut ? "cut" : armed ? "armed" : "up";
     this.state.textContent = !able
-      ? "It cannot be cut: this method needs the target."
+      ? "It cannot be cut: this method cannot write alone."
       : !up ? "The server cannot be reached; trying again."
       : cut ? "Cut. The drafter writes on alone; restore it and the target corrects the text."
       : armed ? "It will be cut 12 tokens into the next run."
@@ -36,6 +36,6 @@ export class Cut {
     this.sized = state === "not loaded";
     const elsewhere = cut && running && state !== "offline";
     this.here.textContent = elsewhere ? "The cut is simulated: the drafter runs on the server." : HERE[state](device);
-    this.more.textContent = this.sized ? "Download it" : state === "none" && !words ? "Enable it in this browser" : "";
+    this.more.textContent = this.sized ? "Download it" : state === "none" && !words && able ? "See its size" : "";
   }
 }

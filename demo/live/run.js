@@ -93,7 +93,16 @@ export function run(...list) {
 export function stop() {
   link.say({ do: "stop" });
   if (now?.here) device.tell("stop");
-  if (now?.doing === "plain" || (now?.doing && !now.lines.drafter.length)) finish("stopped");
+  if (now?.doing === "plain" || (now?.doing && !now.lines.drafter.length)) broken("stopped");
+}
+
+// The run has no end of its own.
+function broken(end) {
+  const lane = stage.lanes[now.doing];
+  now.lines[now.doing].push({ lane: now.doing, end });
+  if (lane.head) stage.hear(now.doing, { lane: now.doing, end });
+  else if (lane === stage.plain) lane.empty("Not run: stopped.");
+  finish("stopped");
 }
 
 function hear(message) {
@@ -228,12 +237,7 @@ function lost() {
 
 function turned(up) {
   told.up = up;
-  if (!up && now?.doing && !now.here) {
-    const lost = { lane: now.doing, end: "lost" };
-    now.lines[now.doing].push(lost);
-    if (stage.lanes[now.doing].head) stage.hear(now.doing, lost);
-    finish("stopped");
-  }
+  if (!up && now?.doing && !now.here) broken("lost");
   if (!up) measuring({ step: "", share: null });
   if (!up) status("The server cannot be reached. Your prompt and the text are kept.", "error");
   else if (document.querySelector("#status .status-line")?.textContent.includes("cannot be reached")) status("The server is back.", "done");

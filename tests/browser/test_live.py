@@ -38,6 +38,11 @@ INSIDE = """ids => ids.filter(id => {
   const { top, bottom, width } = document.querySelector(id).getBoundingClientRect();
   return top < 0 || bottom > window.innerHeight || !width;
 })"""
+IN_PLAIN = """() => {
+  const runs = document.querySelector('#view .headline').textContent.includes('runs now');
+  if (runs) document.querySelector('#stop').click();
+  return runs;
+}"""
 HOSTILE = "${6*7} <b>x</b> {{x}} `y` <script>alert(1)</script>"
 
 
@@ -240,7 +245,12 @@ def test_stop_ends_the_text(page):
     before = page.evaluate(KEPT)
     page.wait_for_timeout(300)
     assert page.evaluate(KEPT) == before and page.locator("#stop").is_disabled()
-    settings(page, tokens=60, depth=3, breadth=3, budget=8)
+    settings(page, tokens=300, depth=3, breadth=3, budget=8)
+    start(page)
+    page.wait_for_function(IN_PLAIN)  # at once: it is soon over
+    page.wait_for_function(DONE)
+    assert "runs now" not in headline(page)
+    settings(page, tokens=60)
 
 
 def test_the_slider_ends_at_the_largest_trained_n(page):
