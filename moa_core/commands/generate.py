@@ -70,7 +70,7 @@ def run(options: argparse.Namespace) -> None:
     check_threads(options.threads)
     settings = _settings(options)
     from moa_core.generation import generate
-    from moa_core.loading.catalog import layers_needed
+    from moa_core.loading.catalog import drafter_name, layers_needed
     from moa_core.loading.load import load_drafter
     from moa_core.runtime import quiet, settle
     from moa_core.text import record_words
@@ -80,6 +80,8 @@ def run(options: argparse.Namespace) -> None:
         options.drafter = preset.drafter(options.drafter, options.tli)
         options.target = None if options.server else options.target
     address = _address(options)
+    if options.drafter:
+        drafter_name(options.drafter)  # a wrong one is told before anything is loaded
     if address is None:
         target = target_of(options, [options.drafter] if options.drafter else [])
         settle(target, options.threads)

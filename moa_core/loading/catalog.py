@@ -117,8 +117,9 @@ def locate(spec: str | None) -> Path | str:
         return path
     if "://" in spec:
         raise UserError(f"{spec} is an address: name a folder or a Hub id, as in owner/name.")
-    if Path(spec).is_absolute() or spec.startswith((".", "~")) or spec.count("/") > 1:
-        what = "file" if spec.endswith(gguf.SUFFIX) else "folder"
+    file = spec.endswith(gguf.SUFFIX)
+    if file or Path(spec).is_absolute() or spec.startswith((".", "~")) or spec.count("/") > 1:
+        what = "file" if file else "folder"
         raise UserError(f"There is no {what} {spec}.")
     if "/" not in spec:
         raise UserError(no_such(spec, [default_target()], "model"))

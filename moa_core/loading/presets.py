@@ -27,8 +27,8 @@ def untrained(tli: int, trained: Iterable[int], target: str = "") -> str:
     return (
         f"No MoA drafter is trained for TLI N = {tli}"
         + (f" (trained: {stops}): choose another N, or" if stops else ":")
-        + f" train one: python -m moa_core train drafters{named} --methods moa-n{tli} --prompts FILE "
-        "--minutes 60 --out FOLDER"
+        + f" train one: python -m moa_core train drafters{named} --methods moa-n{tli} "
+        "--prompts FILE --minutes 60 --out FOLDER"
     )
 
 

@@ -16,6 +16,8 @@ MISTAKES = {  # a command, and for each way to go on: what the sentence must con
     "generate --prompt x": [
         ("--target {here}/empty", "has no config.json"),
         ("--drafter {here}/other", "hidden size is 999, the target's is 32"),
+        ("--target /no/such --drafter eagel2", "no drafter 'eagel2'"),
+        ("--target none.gguf", "There is no file none.gguf"),
         ("--tli 5", "No MoA drafter is trained for TLI N = 5"),
         ("--device banana", "no device 'banana'"),
         ("--threads 0", "a whole number from 1 to 1024"),
