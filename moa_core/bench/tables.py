@@ -3,7 +3,8 @@
     python -m moa_core.bench.tables README.md assets/results/README.md
 
 rewrites what stands between `<!-- table: NAME -->` and `<!-- end -->`. Recordings are folders of
-`assets/results`: `same-tree-*` have one tree for all methods, `auto-trees-*` have automatic trees.
+`assets/results`: `same-tree-*` have one tree for all methods, as `sampled-*` at temperature 1;
+`auto-trees-*` have automatic trees. `link/offline.json` has texts after a cut.
 """
 
 from __future__ import annotations
@@ -14,11 +15,22 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from moa_core.bench.records import FOLDER, PHASES, phase_times, read
+from moa_core.bench.records import (
+    ALL,
+    FOLDER,
+    LINK_FOLDER,
+    PHASES,
+    phase_times,
+    read,
+    select,
+)
+from moa_core.bench.results import grouped
 from moa_core.drafters.names import label
 
 PRECISIONS = "float32", "int8"
 PEERS = {"llama-cpp-q8": "llama.cpp, Q8_0", "llama-cpp-q4": "llama.cpp, Q4_1"}
+OFFLINE = {"same": "% the target's own", "log_prob": "nats a token"}
+SHOWN_CUTS = 0.0, 0.25, 0.75
 BLOCK = re.compile(r"(<!-- table: (\w+) -->\n\n?).*?(\n?<!-- end -->)", re.S)
 
 Methods = dict[str, dict[str, Any]]
@@ -57,6 +69,34 @@ def same_tree() -> list[list[str]]:
             low, high = found["tau_spread"]
             row += [f"{found['tau']:.2f} ({low:.2f} to {high:.2f})", _number(found["speedup"])]
         rows.append(row)
+    return rows
+
+
+def sampled() -> list[list[str]]:
+    """Tau with one tree for all, greedy and at temperature 1."""
+    found = recorded("sampled", "float32")
+    rows = [["", "τ (95 %), temperature 1", "greedy"]]
+    for name in (name for name in _drafting("same-tree") if name in found):
+        low, high = found[name]["tau_spread"]
+        greedy = _number(recorded("same-tree", "float32")[name]["tau"])
+        drawn = f"{found[name]['tau']:.2f} ({low:.2f} to {high:.2f})"
+        rows.append([_named(name), drawn, greedy])
+    return rows
+
+
+def offline() -> list[list[str]]:
+    """What drafters write once the link is cut, by the share of the answer verified before: the
+    share of tokens before the first that the target would not have written, and the target's
+    log-probability of a token."""
+    found = select(read(LINK_FOLDER / "offline.json")["rows"], kind=ALL)
+    columns = [(key, cut) for key in ("same", "log_prob") for cut in SHOWN_CUTS]
+    rows = [["", *(f"{OFFLINE[key]}, cut after {100 * cut:g} %" for key, cut in columns)]]
+    for method, mine in grouped(found, "method").items():
+        by_cut = {row["cut"]: row for row in mine}
+        values = [by_cut[cut][key] for key, cut in columns]
+        cells = zip(columns, values, strict=True)
+        shown = (100 * v if v and key == "same" else v for (key, _), v in cells)
+        rows.append([_named(method), *map(_number, shown)])
     return rows
 
 
@@ -109,7 +149,8 @@ def contexts() -> list[list[str]]:
     return rows
 
 
-TABLES = {of.__name__: of for of in (overall, same_tree, auto_trees, cycles, positions, contexts)}
+WRITERS = overall, same_tree, sampled, auto_trees, cycles, positions, contexts, offline
+TABLES = {of.__name__: of for of in WRITERS}
 
 
 def filled(text: str) -> str:
