@@ -28,7 +28,10 @@ from moa_core.bench.results import grouped
 from moa_core.drafters.names import label
 
 PRECISIONS = "float32", "int8"
-PEERS = {"llama-cpp-q8": "llama.cpp, Q8_0", "llama-cpp-q4": "llama.cpp, Q4_1"}
+PEERS = {
+    "hf-generate": "transformers", "hf-lookup": "transformers, prompt lookup",
+    "llama-cpp-q8": "llama.cpp, Q8_0", "llama-cpp-q4": "llama.cpp, Q4_1",
+}  # fmt: skip
 OFFLINE = {"same": "% the target's own", "log_prob": "nats a token"}
 SHOWN_CUTS = 0.0, 0.25, 0.75
 BLOCK = re.compile(r"(<!-- table: (\w+) -->\n\n?).*?(\n?<!-- end -->)", re.S)
@@ -46,7 +49,8 @@ def overall() -> list[list[str]]:
     head = [""]
     for precision in PRECISIONS:
         head += [f"τ, {precision}", "tokens/s", "× plain"]
-    rows, names = [head], list(recorded("same-tree", "int8"))
+    rows, each = [head], [recorded("same-tree", precision) for precision in PRECISIONS]
+    names = dict.fromkeys(name for methods in each for name in methods)
     for name in (name for name in names if name != "llama-cpp-q4"):
         row = [_named(name)]
         for precision in PRECISIONS:

@@ -16,7 +16,7 @@ const HOOKS = { first: "bonus", confirmed: "accepted", changed: "offline", kept:
 /** What ended a text, by the reason in its last line. */
 export const ENDINGS = {
   eos: "the model ended its answer",
-  length: "ended at the length that was set",
+  length: "reached the maximum of new tokens",
   context: "ended because the model’s context is full",
   stopped: "stopped by you",
   offline: "ended because the link stayed lost",
