@@ -24,8 +24,8 @@ from moa_core.link.emulator import PRESETS
 ID, TITLE = "network", "Network"
 INTRO = (
     "<p>The <b>drafter</b> runs in your browser; the larger model, the <b>target</b>, runs on the "
-    "server. Cut the link while text streams, or go offline: the drafter continues alone, and "
-    "writes better with a larger N. When the link is back, the target checks that text.</p>"
+    "server. Cut the link while text streams, or go offline: the drafter continues alone. "
+    "When the link is back, the target checks that text.</p>"
 )
 NO_DRAFTER = (
     "<p>There is no drafter for this target yet that a browser can run: MoA or EAGLE-2.</p>"

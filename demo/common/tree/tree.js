@@ -155,7 +155,7 @@ export class Tree {
     const { clientWidth, clientHeight } = this.svg.parentNode;
     if (!clientWidth || !this.nodes.length) return; // its tab is not open
     const { width, height } = this.size;
-    const scale = Math.min(most, Math.max(0.5, Math.min(clientWidth / width, clientHeight / height)));
+    const scale = Math.min(most, Math.max(0.75, Math.min(clientWidth / width, clientHeight / height)));
     withAttributes(this.svg, { viewBox: `0 0 ${width} ${height}`, width: width * scale, height: height * scale });
   }
 }
