@@ -49,6 +49,7 @@ export class Stage {
     });
     this.drafter.root.classList.remove("with-rejected");
     const legend = legendOf(["accepted", "guessed right"], ["plain", "the model’s own"]);
+    add(legend, add(el("li"), el("span", "edge"), " ends a model call"));
     add(legend, (this.offline = Object.assign(sample("offline", "unchecked, may be wrong"), { hidden: true })));
     return add(el("div", "pacer"), this.back, this.play, this.on, this.slow, this.count, legend, rejected);
   }
