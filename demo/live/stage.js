@@ -79,6 +79,7 @@ export class Stage {
     if (measured) this.#chart();
     this.player.seek(calm.matches ? Infinity : at);
     if (this.player.at < Infinity) this.player.play();
+    else this.#show(this.#best);
     this.tell();
   }
 
@@ -141,6 +142,7 @@ export class Stage {
     const more = this.live || !over;
     if (!more && this.frame.dataset.run === "live") this.#end();
     if (!more) {
+      if (this.player.playing && this.pinned === null) this.#show(this.#best);
       this.player.playing = false;
       this.#buttons();
     }
@@ -170,15 +172,22 @@ export class Stage {
   #point(cycle) {
     this.pinned = cycle;
     const all = this.drafter.all;
-    this.#show(cycle === null ? this.drafter.cycles.at(-1) : all[cycle - 1]);
+    const rest = this.drafter.ended ? this.#best : this.drafter.cycles.at(-1);
+    this.#show(cycle === null ? rest : all[cycle - 1]);
   }
 
   #end() {
     this.#state(this.how ?? "done");
     if (this.how === "done" && !this.measured) this.#chart();
     else if (!this.measured) this.charts.clear("No charts: this run is not complete.");
-    this.#show(this.drafter.cycles.at(-1));
+    this.#show(this.#best);
     this.tell();
+  }
+
+  // The first cycle of those that kept most guesses.
+  get #best() {
+    const kept = ({ tree }) => tree?.path.length ?? 0;
+    return this.drafter.cycles.reduce((best, line) => (!best || kept(line) > kept(best) ? line : best), null);
   }
 
   #state(name) {
