@@ -105,11 +105,12 @@ def beside(recording: Recording) -> str:
         tds = "".join(f"<td>{text}</td>" for text in (texts[1], texts[0], texts[3], texts[2]))
         rows.append(f'<tr><th scope="row">{escape(label(name))}</th>{tds}</tr>')
     return (
+        '<div class="wide" tabindex="0" role="group" aria-label="Here and in the paper">'
         '<table class="beside"><thead><tr><th rowspan="2">Method</th>'
         f'<th colspan="2">Here: {escape(recording.target)}</th>'
         f'<th colspan="2">The paper: {escape(paper.target)}, {sets}</th></tr>'
         "<tr><th>τ</th><th>speed-up</th><th>τ</th><th>speed-up</th></tr></thead>"
-        f"<tbody>{''.join(rows)}</tbody></table>"
+        f"<tbody>{''.join(rows)}</tbody></table></div>"
     )
 
 

@@ -10,6 +10,11 @@ from tests.browser.driving import can_be_read, chart, charts_are_named
 pytestmark = pytest.mark.browser
 
 ADDRESS, READY = "?tab=benchmarks", "#bench-paper .note"
+# The end of a table can be seen, if it is scrolled to.
+SEEN_WHOLE = """() => [...document.querySelectorAll('table.beside')].every(table => {
+  table.parentNode.scrollLeft = table.offsetWidth;
+  return table.getBoundingClientRect().right <= window.innerWidth;
+})"""
 
 
 def check_bars(page, methods):
@@ -49,6 +54,7 @@ def test_charts_have_the_numbers_of_the_recording_that_is_chosen(page):
     assert command.inner_text() == first.command
     for _ in every_look(page):
         assert can_be_read(page, ".bench-chart .note p", ".record-claims p", "#bench-paper .note p")
+        assert page.evaluate(SEEN_WHOLE)
         keep_picture(page, "benchmarks")
     page.click("#bench-more > button")
     draft, verify, *_ = chart(page, "bench-times")["data"]
