@@ -21,19 +21,24 @@ from moa_core.errors import UserError
 from moa_core.text import RecordedText, record_words
 
 TREE, CHAIN = TreeSettings(), TreeSettings(12, 1, 12)
+NUMBERS = {  # in a tree's boxes, by whether the target has judged it
+    False: "In each box: the drafter’s probability of the whole path to it.",
+    True: "In each box: the drafter’s probability of this one token, given those before it; in the "
+    "bonus, the target’s.",
+}
 
 
 @dataclass(frozen=True)
 class Trial:
     """A run that a step offers.
 
-    said    the cycle in a sentence
+    said    a trace's cycle in a sentence
     judged  whether the drawing shows the target's verdict
     """
 
     button: str
     tree: TreeSettings
-    said: Callable[[Trace], str]
+    said: Callable[[Trace, int], str]
     judged: bool = True
 
 
@@ -63,12 +68,24 @@ def drawing(**kwargs: Any) -> gr.HTML:
     return component('<div class="how-tree" hidden></div>', "lesson/tree.js", **kwargs)
 
 
-def drawn(trial: Trial, trace: Trace) -> str:
-    """A trace's first cycle as a sentence and a tree: the JSON that lesson/tree.js draws."""
+def telling(*runs: Trace) -> tuple[Trace, int]:
+    """The cycle of these runs that shows most, and its run: at least two accepted drafts, then a
+    tree with branches, then the most drafts."""
+
+    def shows(place: tuple[Trace, int]) -> tuple[bool, bool, int]:
+        drafted, verified = place[0].cycles[place[1]]
+        branches = len(set(drafted.tree.parents)) < len(drafted.tree)
+        return len(verified.path) > 1, branches, len(drafted.tree)
+
+    return max(((run, at) for run in runs for at in range(len(run.cycles))), key=shows)
+
+
+def drawn(trial: Trial, trace: Trace, at: int = 0) -> str:
+    """A trace's cycle as sentences and a tree: the JSON that lesson/tree.js draws."""
     packed = pack(trace)
-    said = f"{label(name_of(trace))}: {trial.said(trace)}"
+    said = f"{label(name_of(trace))}: {trial.said(trace, at)} {NUMBERS[trial.judged]}"
     return json.dumps(
-        {**packed, "cycles": packed["cycles"][:1], "said": said, "judged": trial.judged}
+        {**packed, "cycles": packed["cycles"][at : at + 1], "said": said, "judged": trial.judged}
     )
 
 
@@ -77,18 +94,17 @@ def _times(drafted: Drafted, verified: Verified) -> str:
     return f"{spent[0]:.1f} ms to draft, {spent[1]:.1f} ms to verify"
 
 
-def _drafted(trace: Trace) -> str:
-    drafted, _ = trace.cycles[0]
+def _drafted(trace: Trace, at: int) -> str:
+    drafted, _ = trace.cycles[at]
     nodes, levels = len(drafted.tree) - 1, max(drafted.tree.depths)
     return (
         f"{many(nodes, 'guess', 'guesses')} in {many(levels, 'level')}, drafted in "
-        f"{1000 * drafted.seconds:.1f} ms. In each box: the drafter’s probability of the whole "
-        "path to it."
+        f"{1000 * drafted.seconds:.1f} ms."
     )
 
 
-def _verified(trace: Trace) -> str:
-    drafted, verified = trace.cycles[0]
+def _verified(trace: Trace, at: int) -> str:
+    drafted, verified = trace.cycles[at]
     return (
         f"{len(verified.path)} of {many(len(drafted.tree) - 1, 'guess', 'guesses')} accepted. With "
         f"the bonus, one target call gained {many(verified.gained, 'token')} "
@@ -96,8 +112,8 @@ def _verified(trace: Trace) -> str:
     )
 
 
-def _alone(trace: Trace) -> str:
-    drafted, verified = trace.cycles[0]
+def _alone(trace: Trace, at: int) -> str:
+    drafted, verified = trace.cycles[at]
     text, (root, *chain) = RecordedText(trace), drafted.tree.tokens
     count = len(verified.path)
     agreed = {0: "None of them is", 1: "The first one is", len(chain): "All of them are"}

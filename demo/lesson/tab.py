@@ -10,7 +10,7 @@ import gradio as gr
 
 from demo.common.elements import say, status_line, words
 from demo.lesson.pictures import PICTURES
-from demo.lesson.run import TRIALS, drawing, drawn, first_cycle, request
+from demo.lesson.run import TRIALS, drawing, drawn, first_cycle, request, telling
 from demo.lesson.text import ARXIV, GLOSSARY, PROMPT, REFERENCES, STEPS, TODAY, WRONG, Step
 from demo.live.recording import recording
 from demo.session import Shared, Visit, connect
@@ -48,8 +48,8 @@ def _bench(shared: Shared, name: str, prompt: gr.Textbox) -> None:
         stop = gr.Button("Stop", interactive=False, size="md", scale=0, min_width=90,
                          elem_id=f"how-{name}-stop")  # fmt: skip
     kept = recording()
-    first = drawn(trial, kept.trace) if kept and trial.tree.breadth > 1 else ""
-    said = "A recorded run of this prompt:" if first else ""
+    first = drawn(trial, *telling(kept.trace, kept.cut)) if kept and trial.tree.breadth > 1 else ""
+    said = "One cycle of a recorded run of this prompt:" if first else ""
     status = status_line(said, elem_id=f"how-{name}-status", elem_classes="how-status")
     result = drawing(value=first, elem_id=f"how-{name}-result")
 

@@ -20,7 +20,8 @@ function short(piece, longest) {
   return shown.length > longest ? `${shown.slice(0, longest - 1).join("")}…` : shown.join("");
 }
 
-const rounded = (whole) => (whole > 0 && whole < 50 ? "<1%" : `${Math.round(whole / 100)}%`);
+// Small ones with a decimal, so that the smallest can be told from the others.
+const rounded = (whole) => `${(whole / 100).toFixed(whole > 0 && whole < 995 ? 1 : 0)}%`;
 
 // Every node of a cycle with its properties. The bonus, the target's own token, comes last, as a child of
 // the last accepted node.

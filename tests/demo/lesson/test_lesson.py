@@ -1,6 +1,7 @@
 """The lesson: complete, in order, and true to the paper's table and to its own runs."""
 
 import json
+from dataclasses import replace
 from urllib.parse import parse_qs
 from xml.etree import ElementTree
 
@@ -8,7 +9,7 @@ import pytest
 
 from demo.lesson import tab as how
 from demo.lesson.pictures import PICTURES
-from demo.lesson.run import TRIALS, drawn
+from demo.lesson.run import NUMBERS, TRIALS, drawn, telling
 from demo.lesson.text import STEPS
 from moa_core.bench.paper import PATH
 from moa_core.decoding.trace import Drafted, Prefilled, Trace, Verified
@@ -75,9 +76,20 @@ def trace(tree, path, choices):
 def test_a_cycle_is_said_and_drawn(trial, tree, path, choices, said):
     found = json.loads(drawn(TRIALS[trial], trace(tree, path, choices)))
     assert found["said"].startswith("MoA N=1: ") and said in found["said"]
+    assert found["said"].endswith(NUMBERS[found["judged"]])
     assert found["judged"] == (trial != "draft")
     [cycle] = found["cycles"]
     words = [found["texts"][place] for place in (*cycle["tokens"], cycle["bonus"])]
     bonus = choices[path[-1] if path else 0]
     assert words == [f" w{token}" for token in (*tree.tokens, bonus)]
     assert cycle["path"] == list(path) and cycle["parents"] == list(tree.parents)
+
+
+def test_the_cycle_that_shows_most_is_drawn_first():
+    forked, single = ((FORK, (1, 3), (11, 13, 50, 51, 52)), (LINE, (1,), (11, 50, 13, 51)))
+    chain = trace(LINE, (1, 2, 3), (11, 12, 13, 51))
+    wrong = trace(FORK, (), (50, 13, 50, 51, 52))
+    assert telling(trace(*single), chain, wrong) == (chain, 0)  # two accepted come first
+    both = trace(*single)
+    both.events += [replace(event, cycle=1) for event in trace(*forked).events[1:]]
+    assert telling(chain, wrong, both) == (both, 1)
