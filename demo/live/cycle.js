@@ -34,6 +34,7 @@ export class Cycle {
     this.bars = el("div", "bars");
     const drawing = add(el("div", "drawing", "", { tabIndex: 0, ariaLabel: "Draft tree", role: "group" }), this.tree.svg);
     add(this.root, this.caption, drawing, this.bars);
+    new ResizeObserver(() => this.fit()).observe(drawing);
   }
 
   clear(words = "") {
