@@ -47,8 +47,8 @@ def build(demo: gr.Blocks, shared: Shared) -> gr.Textbox:
             '<div class="stage-view tokens"></div>', RUN, elem_id="view",
             recorded=recorded and recorded.stage(), target=engine.first, borrows=engine.borrows,
         )  # fmt: skip
+        component('<div class="cut"></div>', RUN, mount="mountCut", elem_id="connection")
         with gr.Row(elem_id="how", equal_height=False):
-            component('<div class="cut"></div>', RUN, mount="mountCut", elem_id="connection")
             drafter, stops = _drafter(engine)
             settings |= drafter
             with gr.Column(min_width=220, elem_id="settings-box"):

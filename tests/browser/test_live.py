@@ -106,6 +106,9 @@ def test_the_whole_of_it_is_on_one_screen_and_one_plain_run_follows(page):
             page, f"{TEXT} .accepted .mark", f"{PLAIN} .mark", ".headline", ".headline b", ".said",
             ".caption", ".quiet-button:not([disabled])", ".cut-state", "#run", ".lane .state",
         )  # fmt: skip
+        if page.viewport_size["width"] < 900:  # in reach while text streams
+            cut, lane = (page.locator(place).bounding_box()["y"] for place in ("#cut", LANE))
+            assert cut < lane < page.viewport_size["height"]
         keep_picture(page, "live")
 
 
