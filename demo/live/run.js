@@ -1,6 +1,6 @@
 // The visitor's runs: Run and Stop, the cut, the measurement, and what outlives a reload.
 import { button, el } from "../common/static/dom.js";
-import { onTab, openTab } from "../common/static/page.js";
+import { inClass, openTab } from "../common/static/page.js";
 import { Device } from "../device/js/device.js";
 import { Cut } from "./cut.js";
 import { Link } from "./link.js";
@@ -27,16 +27,15 @@ export function mount(given) {
   stage = new Stage(given.element.firstElementChild, { chosen: (cycle) => look(cycle) });
   told = { up: true, cut: false, armed: false };
   link = new Link(hear, turned);
-  const kept = restored();
+  const kept = inClass ? null : restored();
   const asked = new URLSearchParams(window.location.search);
   if (kept) {
     now = { ...kept, doing: "" };
     stage.load({ ...kept.lines, measured: kept.measured }, { badge: "from before", at: Infinity, state: "done" });
-  } else if (props.recorded) stage.load(props.recorded, { badge: "recorded" });
+  } else if (props.recorded) stage.load(props.recorded, { badge: "recorded", at: inClass ? Infinity : 0 });
   if (asked.has("prompt") || asked.has("method")) stage.outdate("Press Run to use the settings of your link.");
   actions();
   buttons();
-  onTab((tab) => tab === "live" && stage.cycle.fit());
 }
 
 /** The box for the connection. */

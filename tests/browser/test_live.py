@@ -43,6 +43,7 @@ IN_PLAIN = """() => {
   if (runs) document.querySelector('#stop').click();
   return runs;
 }"""
+SIZE = "one => parseFloat(getComputedStyle(one).fontSize)"
 HOSTILE = "${6*7} <b>x</b> {{x}} `y` <script>alert(1)</script>"
 
 
@@ -315,6 +316,17 @@ def test_in_class_there_is_what_a_lesson_needs(open_page):
     press(page, "Next step")
     assert steps.inner_text().startswith("2 of 7")
     assert page.evaluate(INSIDE, ["#run", LANE, PLAIN, TREE, "#cut"]) == []
+    sizes = [page.locator(place).evaluate(SIZE) for place in (".class-steps p", TEXT)]
+    assert sizes[0] == sizes[1] > 20
     keep_picture(page, "class")
-    page.get_by_role("link", name="Exit class mode").click()
+    page.set_viewport_size({"width": 390, "height": 844})
+    leave = page.get_by_role("link", name="Exit class mode")
+    assert page.evaluate(INSIDE, [".class-steps a", "#cut"]) == []
+    assert leave.bounding_box()["x"] + leave.bounding_box()["width"] <= 390
+    leave.click()
     page.wait_for_selector("[role=tab]:visible")
+    run(page, STORY)
+    page.get_by_role("link", name="Class mode").click()  # a lesson opens with the recording
+    page.wait_for_selector(
+        f"#stage[data-run=recorded] {PLAIN.removeprefix('#view ')}[data-state=done]"
+    )

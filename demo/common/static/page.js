@@ -10,6 +10,9 @@ let trigger = () => {};
 let awaited = null;
 let pending = ""; // id of the button to press in the tab that a link opens
 
+/** Class mode, for a lesson. */
+export const inClass = new URLSearchParams(window.location.search).get("class") === "1";
+
 /** Calls act with the name of each tab that is opened. */
 export const onTab = (act) => listeners.add(act);
 
@@ -29,7 +32,6 @@ export function mount(given) {
   ({ trigger } = given);
   tabs = given.props.tabs;
   awaited = named();
-  const inClass = new URLSearchParams(window.location.search).get("class") === "1";
   for (const frame of [document.body, given.element.closest(".contain > *")]) // gradio styles only the inner one
     frame?.classList.toggle("class-mode", inClass);
   for (const kind of ["pointerdown", "keydown"]) // from now on, a person opens the tabs
