@@ -151,7 +151,7 @@ export class Tree {
     return (this.nodes = nodes);
   }
 
-  /** As large as there is room for. Below half its size nobody could read it: then its box scrolls. */
+  /** As large as there is room for. Below three quarters of its size it is hard to read: then its box scrolls. */
   fit(most) {
     const { clientWidth, clientHeight } = this.svg.parentNode;
     if (!clientWidth || !this.nodes.length) return; // its tab is not open
