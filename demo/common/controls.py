@@ -26,8 +26,8 @@ NUMBERS: dict[str, tuple[float, float, float, float, str]] = {
 }
 TREE_NOTE = (
     "τ depends on the draft tree, so compare it only at the same fixed tree. Automatic: the tree "
-    "keeps growing as long as that is expected to pay off, by measured times, so the number of calls "
-    "may change from run to run."
+    "keeps growing as long as that is expected to pay off, by measured times, so the number of "
+    "calls may change from run to run."
 )
 SHAPE = ("depth", "breadth", "budget")
 PROMPT = "common/static/prompt.js"

@@ -38,7 +38,7 @@ from moa_core.train.loop import Machine, Schedule, TrainingRun
 from moa_core.train.masks import BLOCK, Masks, on_policy, predictable
 from moa_core.train.measure import Progress
 from moa_core.train.teacher import Lesson, let_gradients_through, teach
-from moa_core.train.transplant import BATCHES, TOKENS, refit, suits, transplant
+from moa_core.train.transplant import BATCHES, TOKENS, Taught, refit, suits, transplant
 from moa_core.train.unrolled import Eagle3Trainee
 from moa_core.untrusted import read_config
 
@@ -225,11 +225,12 @@ def _first_weights(
     new = [name for name in drafters if start is None or _source(name, start) != name]
     if not new:
         return
-    place, taught = batches.place, []
+    place = batches.place
+    taught: list[Taught] = []
     for batch in islice(batches, BATCHES):
-        batch, fits = batch.to(str(target.device)), TOKENS // batch.ids.numel()
-        if len(taught) >= max(1, fits):
+        if len(taught) >= max(1, TOKENS // batch.ids.numel()):
             break
+        batch = batch.to(str(target.device))
         taught.append((batch, *lessons(batch, 0)))
     batches.place = place
     for name in new:
