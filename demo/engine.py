@@ -136,11 +136,6 @@ class Engine:
         stops = self.stops(target)
         return f"moa-n{min(stops)}" if stops else self.methods(target)[0]
 
-    def best_alone(self, target: str = "") -> str:
-        """MoA with the most target layers: it writes best without the target."""
-        stops = self.stops(target)
-        return f"moa-n{max(stops)}" if stops else self.default(target)
-
     @property
     def busy(self) -> bool:
         """Whether a run is in progress that others must wait for."""

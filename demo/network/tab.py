@@ -48,7 +48,7 @@ def methods_of(engine: Engine) -> list[str]:
 
 def lanes_of(engine: Engine) -> dict[str, list[tuple[str, str]]]:
     """The drafters of each choice: name and label."""
-    two = (engine.best_alone(), RIVAL)
+    two = (engine.default(), RIVAL)
     drafters = {name: two if name == DUEL else (name,) for name in methods_of(engine)}
     return {name: [(one, label(one)) for one in each] for name, each in drafters.items()}
 
@@ -90,7 +90,7 @@ def _page(demo: gr.Blocks, engine: Engine) -> gr.Textbox:
         }
         component(
             _file("bar.html"), BAR, elem_id="net-way", lanes=lanes,
-            first=engine.best_alone(),
+            first=engine.default(),
         )  # fmt: skip
         status = status_line(elem_id="net-status")
     with gr.Row(equal_height=False):
@@ -111,7 +111,7 @@ def _settings(engine: Engine, lanes: dict[str, list[tuple[str, str]]]) -> dict[s
     duel = "Duel: " + " and ".join(name for _, name in lanes.get(DUEL, []))
     method = gr.Radio(
         [(duel if name == DUEL else label(name), name) for name in lanes],
-        value=engine.best_alone(), label="Drafter in this browser", elem_id="net-method",
+        value=engine.default(), label="Drafter in this browser", elem_id="net-method",
     )  # fmt: skip
     called = [(one.title, name) for name, one in PRESETS.items()]
     preset = gr.Dropdown(
