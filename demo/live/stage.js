@@ -159,7 +159,8 @@ export class Stage {
 
   #show(line) {
     if (line) this.cycle.show(line, this.#plainMs);
-    else if (this.drafter.head) this.cycle.clear(`${this.drafter.head.label} is reading the prompt.`);
+    else if (this.drafter.head && !this.drafter.calls) this.cycle.clear(`${this.drafter.head.label} is reading the prompt.`);
+    else this.cycle.clear();
     this.shown = line ?? null;
   }
 
@@ -254,19 +255,15 @@ export class Stage {
   #speed() {
     if (!this.measured || !this.complete || !("vanilla" in this.measured.over)) return [];
     const { vanilla: over } = this.measured.over;
-    if (over === null) return [". Speed: too close to tell."];
+    if (over === null) return [". Speed: the runs overlap."];
     const shown = figure("speedup", over, times(over));
     shown.classList.toggle("slower", over < 1);
     return over < 1 ? [", but slower here: ", shown, " the speed."] : [", ", shown, " as fast."];
   }
 
   #lengths() {
-    const { head } = this.drafter;
-    const of = (wanted) => this.measured?.lanes.find(({ method }) => method === wanted)?.tau;
-    const tau = of(head.method) ?? this.drafter.tau;
-    if (!tau || head.method === "vanilla") return "";
-    const theirs = of("eagle2") && head.method !== "eagle2" ? `; EAGLE\u20112 ${of("eagle2").toFixed(2)}` : "";
-    return `after the prompt’s call, ${tau.toFixed(2)} tokens a call${theirs}`;
+    const { tau, head } = this.drafter;
+    return tau === null || head.method === "vanilla" ? "" : `after the prompt’s call, ${tau.toFixed(2)} tokens a call`;
   }
 
   // Why fewer calls are not as much faster.

@@ -82,11 +82,14 @@ def conclusion(recording: Recording) -> str:
     low, high = recording.methods[fastest].get("tokens_per_second_spread") or (0, 0)
     once = "" if low < high else ", in one pass"
     said = f"Fastest here{once}: {label(fastest)}, {speed[fastest]:.2f} × plain decoding. "
-    said += f"{label(most)} gains most per call (τ {tau[most]:.2f})"
     if most == best:
-        return said + "."
-    where = f"; {label(best)} {tau[best]:.2f}, at {speed.get(best, 0):.2f} × the speed"
-    return f"{said}{where}."
+        return f"{said}{label(most)} gains most per call (τ {tau[most]:.2f})."
+    there = f"at {speed.get(best, 0):.2f} × plain decoding’s speed."
+    if f"{tau[most]:.2f}" == f"{tau[best]:.2f}":
+        both = f"{label(most)} and {label(best)} gain most per call (τ {tau[most]:.2f}), the latter"
+        return f"{said}{both} {there}"
+    most_of = f"{label(most)} gains most per call (τ {tau[most]:.2f})"
+    return f"{said}{most_of}; {label(best)} {tau[best]:.2f}, {there}"
 
 
 def beside(recording: Recording) -> str:

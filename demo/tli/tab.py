@@ -92,13 +92,13 @@ def plan_of(engine: Engine, prompt: str, tokens: int, repeats: int, target: str 
 
 def _recorded() -> dict[str, Any]:
     """The charts before the first sweep: the benchmark with this tree, if it came with the page."""
-    found = next((one for one in ours() if one.name.startswith("Same tree")), None)
+    found = next((one for one in ours() if one.name == "Same tree float32"), None)
     if found is None:
         return {}
     swept = {name: one for name, one in found.methods.items()
              if family(name) == "moa" or name in (RIVAL, VANILLA)}  # fmt: skip
     found = replace(found, results={**found.results, "methods": swept})
     prompts = swept[VANILLA]["prompts"]
-    about = f"recorded over {prompts} prompts · {found.target} · tree {TREE}"
+    about = f"recorded over {prompts} prompts · {found.target}, {found.precision} · tree {TREE}"
     drawn = {name: CHARTS[key](found) for name, key in RECORDED.items()}
     return {name: signed(figure, about) for name, figure in drawn.items() if figure}
