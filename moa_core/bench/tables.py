@@ -30,7 +30,7 @@ from moa_core.drafters.names import label
 PRECISIONS = "float32", "int8"
 PEERS = {
     "hf-generate": "transformers", "hf-lookup": "transformers, prompt lookup",
-    "llama-cpp-q8": "llama.cpp, Q8_0", "llama-cpp-q4": "llama.cpp, Q4_1",
+    "target": "The target itself", "llama-cpp-q8": "llama.cpp, Q8_0", "llama-cpp-q4": "llama.cpp, Q4_1",
 }  # fmt: skip
 OFFLINE = {"same": "% the target's own", "log_prob": "nats a token"}
 SHOWN_CUTS = 0.0, 0.25, 0.75
@@ -95,7 +95,8 @@ def offline() -> list[list[str]]:
     found = select(read(LINK_FOLDER / "offline.json")["rows"], kind=ALL)
     columns = [(key, cut) for key in ("same", "log_prob") for cut in SHOWN_CUTS]
     rows = [["", *(f"{OFFLINE[key]}, cut after {100 * cut:g} %" for key, cut in columns)]]
-    for method, mine in grouped(found, "method").items():
+    written = [row for row in found if row["tokens"]]  # after a cut, a stream is silent
+    for method, mine in grouped(written, "method").items():
         by_cut = {row["cut"]: row for row in mine}
         values = [by_cut[cut][key] for key, cut in columns]
         cells = zip(columns, values, strict=True)
