@@ -30,7 +30,8 @@ from moa_core.drafters.names import label
 PRECISIONS = "float32", "int8"
 PEERS = {
     "hf-generate": "transformers", "hf-lookup": "transformers, prompt lookup",
-    "target": "The target itself", "llama-cpp-q8": "llama.cpp, Q8_0", "llama-cpp-q4": "llama.cpp, Q4_1",
+    "llama-cpp-q8": "llama.cpp, Q8_0", "llama-cpp-q4": "llama.cpp, Q4_1",
+    "target": "The target itself",
 }  # fmt: skip
 OFFLINE = {"same": "% the target's own", "log_prob": "nats a token"}
 SHOWN_CUTS = 0.0, 0.25, 0.75
