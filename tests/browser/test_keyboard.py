@@ -24,14 +24,16 @@ FOCUSED = """wanted => {
 LISTEN = """() => {
   const regions = '[role=status], [role=alert], [role=log], output, [aria-live=polite]';
   window.told = [];
-  new MutationObserver(changes => {
+  window.listener?.disconnect(); // of a try before
+  window.listener = new MutationObserver(changes => {
     const changed = new Set(changes.map(
       ({ target }) => (target.closest ? target : target.parentElement)?.closest(regions)));
     for (const region of changed) {
       const text = region?.textContent.trim();
       if (text) window.told.push(text);
     }
-  }).observe(document.body, { childList: true, characterData: true, subtree: true });
+  });
+  window.listener.observe(document.body, { childList: true, characterData: true, subtree: true });
 }"""
 MOVING = """() => document.getAnimations().filter(
   one => one.effect.getComputedTiming().duration > 1).length"""
