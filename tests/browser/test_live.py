@@ -141,7 +141,7 @@ def test_a_reload_and_a_lost_network_keep_prompt_and_text(page):
         assert page.evaluate(KEPT) == written
     finally:
         page.context.set_offline(False)
-    page.wait_for_selector(".cut-state:has-text('Connected')")
+        page.wait_for_selector(".cut-state:has-text('Connected')")  # else a second try cannot run
     assert run(page) == written
 
 
