@@ -27,7 +27,7 @@ TIMES = 8
 
 PRIMITIVES = 128  # oneDNN's cached kernels: one per matrix shape and number of rows
 # Bytes: larger blocks are freed at once; this much may stay free at the top.
-MAPPED, LEFT = 1 << 20, 4 << 20
+MAPPED, LEFT = 4 << 20, 8 << 20
 MOST_LEFT = 2**31 - 1
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD, M_MMAP_MAX = -1, -3, -4  # glibc's names in malloc.h
 CONTAINER = Path("/sys/fs/cgroup")  # Linux: a container's limits

@@ -223,6 +223,11 @@ class Sizer:
             nodes.append(Node(tree.tokens[node], parent, log_prob, log_prob, tree.depths[node]))
         return self.keep(tree.tokens[0], nodes, limit)
 
+    def moved(self, places: Sequence[int]) -> None:
+        """The last tree is part of a larger one, in which its nodes have these places."""
+        for node in self._nodes or ():
+            node.place = places[node.place]
+
     def learn(self, drafted: Drafted, verified: Verified) -> None:
         nodes, self._nodes = self._nodes, None
         if nodes is None or drafted.offline:

@@ -10,6 +10,7 @@ from moa_core.errors import UserError
 VANILLA = "vanilla"  # plain decoding
 NGRAM = "ngram"
 AUTO = "moa-auto"  # all trained N, one chosen for each cycle
+LOOKUP = "+ngram"  # after a name: its drafts and those of n-gram lookup in one tree
 MOA = re.compile(r"moa-n(\d{1,4})")
 LABELS = {  # of methods that are not in the registry
     AUTO: "MoA, auto N",
@@ -39,9 +40,11 @@ def family(name: str) -> str:
 
 
 def label(name: str) -> str:
-    """moa-n1 -> MoA N=1, eagle2 -> EAGLE-2."""
+    """moa-n1 -> MoA N=1, eagle2 -> EAGLE-2, moa-n0+ngram -> MoA N=0 + n-gram."""
     from moa_core.drafters.registry import METHODS  # imports torch, which --help avoids
 
+    if name.endswith(LOOKUP):
+        return f"{label(name.removesuffix(LOOKUP))} + n-gram"
     kind = METHODS.get(family(name))
     words = kind.label if kind else LABELS.get(name, name)
     return f"{words} N={tli_of(name)}" if family(name) == "moa" else words

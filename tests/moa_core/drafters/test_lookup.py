@@ -1,0 +1,88 @@
+"""A drafter with n-gram lookup: one tree has both's drafts, and each learns from its own."""
+
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from moa_core.decoding.trace import Drafted
+from moa_core.decoding.tree import AUTO, DraftTree, TreeSettings
+from moa_core.drafters.lookup import WithLookup, merged
+from tests.models import drafter_of, plain_greedy, tiny_target, traced, useful
+
+REPEATED = [5, 9, 33, 7, 21, 40, 11] * 4
+
+
+@st.composite
+def trees(draw: st.DrawFn) -> DraftTree:
+    """Trees over few tokens, so that two of them share paths."""
+    tokens, parents, depths, log_probs = [0], [-1], [0], [0.0]
+    for _ in range(draw(st.integers(0, 12))):
+        parent = draw(st.integers(0, len(tokens) - 1))
+        token = draw(st.integers(1, 3))
+        if (parent, token) not in zip(parents, tokens, strict=True):
+            tokens.append(token)
+            parents.append(parent)
+            depths.append(depths[parent] + 1)
+            log_probs.append(log_probs[parent] - draw(st.integers(0, 8)) / 4)
+    return DraftTree(tuple(tokens), tuple(parents), tuple(depths), tuple(log_probs))
+
+
+def path(tree: DraftTree, node: int) -> tuple[int, ...]:
+    return () if node == 0 else (*path(tree, tree.parents[node]), tree.tokens[node])
+
+
+@given(trees(), trees())
+def test_a_merged_tree_has_every_path_of_both_once(tree, other):
+    both, places = merged(tree, other)
+    assert [path(both, place) for place in places] == [path(other, at) for at in range(len(other))]
+    assert [path(both, at) for at in range(len(tree))] == [path(tree, at) for at in range(len(tree))]
+    paths = [path(both, node) for node in range(len(both))]
+    assert len(set(paths)) == len(paths)
+    assert set(paths) == {path(one, at) for one in (tree, other) for at in range(len(one))}
+    for node in range(1, len(both)):
+        parent = both.parents[node]
+        assert parent < node and both.depths[node] == both.depths[parent] + 1
+        assert both.log_probs[node] <= both.log_probs[parent]
+    assert both.log_probs[: len(tree)] == tree.log_probs
+
+
+@pytest.mark.parametrize(
+    "shape", [AUTO, TreeSettings(), TreeSettings(3, 4, 1), TreeSettings(1, 1, 2)]
+)
+@pytest.mark.parametrize("method", ["moa-n0", "moa-n1", "eagle2", "eagle3"])
+def test_both_share_the_budget_and_the_text_is_the_target_s(method, shape):
+    target = tiny_target()
+    drafter = WithLookup(drafter_of(method, target))
+    trace = traced(target, drafter, REPEATED, max_new_tokens=40, tree=shape)
+    assert trace.output_ids == plain_greedy(target, REPEATED, 40)
+    for tree in (event.tree for event in trace.of(Drafted)):
+        assert len(tree) - 1 <= shape.budget and max(tree.depths) <= shape.depth
+
+
+def test_a_lookup_adds_what_the_drafter_alone_misses():
+    target = tiny_target()
+    copied = plain_greedy(target, REPEATED, 30)
+    prompt = [*REPEATED, *copied, *REPEATED]  # the answer may be found in the prompt
+    drafter = drafter_of("eagle3", target)
+    alone, both = (
+        traced(target, one, prompt, max_new_tokens=30, tree=TreeSettings(5, 2, 8))
+        for one in (drafter, WithLookup(drafter))
+    )
+    assert both.output_ids == alone.output_ids
+    assert both.tau > alone.tau
+
+
+def test_each_part_learns_from_its_own_nodes_and_both_from_whole_cycles():
+    target = tiny_target()
+    drafter = WithLookup(useful("moa-n0", target)).fork()
+    drafter.fork = lambda: drafter  # the run's own, to be looked at
+    trace = traced(target, drafter, REPEATED, max_new_tokens=40, tree=AUTO)
+    cycles = len(trace.of(Drafted))
+    known = [part.sizer.known for part in (drafter.drafter, drafter.lookup)]
+    for one in known:
+        assert one.cycles == cycles - 1  # the first reads the prompt
+        assert one.rate == pytest.approx(known[0].rate)
+    sizes = [len(event.tree) for event in trace.of(Drafted)]
+    assert any(before != after for before, after in pairwise(sizes)), "sized by what they learnt"
