@@ -13,7 +13,7 @@ import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from moa_core.arguments import SPEC, TARGET, Help, add_form, check_folder, named, numbers, path
+from moa_core.arguments import SPEC, TARGET, Help, add_form, check_folder, named, path
 from moa_core.drafters.names import listed
 from moa_core.errors import UserError
 from moa_core.runtime import keep_freed
@@ -85,7 +85,6 @@ def _add_training(parser: argparse.ArgumentParser) -> None:
 
     optimiser = parser.add_argument_group("optimiser")
     _add(optimiser, "rate", 2e-3, "peak learning rate")
-    _add(optimiser, "rates", "", "peak rates of some methods: moa-n0=2e-3,...")
     _add(optimiser, "cross-entropy", 0.1, "weight of that loss")
     _add(optimiser, "feature", 1.0, "weight of the feature loss")
     _add(optimiser, "block", "6-14", "tokens, from-to, that MoA drafts in a row as it learns; "
@@ -99,7 +98,6 @@ def _add_training(parser: argparse.ArgumentParser) -> None:
          choices=("auto", "bf16", "no"))
     add_form(machine)
     _add(machine, "workers", 2, "processes that write the target's own text")
-    _add(machine, "compile", False, "torch.compile the costly parts")
     _add(machine, "accumulate", 1, "parts that the rows of an update are split into")
     _add(machine, "save-every", 60.0, "seconds between checkpoints")
     # fmt: on
@@ -115,8 +113,6 @@ def run(options: argparse.Namespace) -> None:
     _check(options)
     if options.kind == "export":
         return _export(options)
-    if options.compile:
-        print("The first update waits for torch.compile.", flush=True)
     try:
         _drafters(options)
     except KeyboardInterrupt as stop:
@@ -152,9 +148,6 @@ def _drafters(options: argparse.Namespace) -> None:
     from moa_core.train.losses import Weights
 
     methods = listed(options.methods, OTHERS)
-    rates = numbers("--rates", options.rates, "moa-n0=2e-3,eagle2=1e-3")
-    if unknown := [name for name in rates if name not in methods]:
-        raise UserError(f"--rates names {unknown[0]!r}, which is not among --methods.")
     block = re.fullmatch(r"([1-9]\d{0,3})-([1-9]\d{0,3})", options.block)
     if not block or int(block[1]) > int(block[2]):
         raise UserError(f"--block {options.block} is not from-to in tokens, as in 6-14.")
@@ -174,9 +167,8 @@ def _drafters(options: argparse.Namespace) -> None:
         weights=Weights(options.cross_entropy, options.feature),
     )  # fmt: skip
     schedule = Schedule(
-        options.updates, {"": options.rate, **rates}, options.minutes, options.warmup,
-        muon=options.muon,
-    )  # fmt: skip
+        options.updates, options.rate, options.minutes, options.warmup, options.muon
+    )
     options.out.mkdir(parents=True, exist_ok=True)
     tokenizer = options.out / "tokenizer"
     target.tokenizer.save_pretrained(tokenizer)
@@ -230,8 +222,8 @@ def _machine(options: argparse.Namespace) -> Machine:
     fast = not cpu or torch.cpu._is_amx_tile_supported() or torch.cpu._is_avx512_bf16_supported()
     bf16 = options.precision == "bf16" or (options.precision == "auto" and fast)
     return Machine(
-        "cpu" if cpu else "cuda", bf16, options.accumulate, options.compile,
-        options.workers, options.stop_at, options.save_every,
+        "cpu" if cpu else "cuda", bf16, options.accumulate, options.workers,
+        options.stop_at, options.save_every,
     )  # fmt: skip
 
 

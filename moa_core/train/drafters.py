@@ -33,7 +33,7 @@ from moa_core.loading.load import load_drafter
 from moa_core.model.target import Target, parameters
 from moa_core.runtime import commit
 from moa_core.train import losses, own_text
-from moa_core.train.batches import Batch, Batches, Recipe
+from moa_core.train.batches import Batch, Batches
 from moa_core.train.loop import Machine, Schedule, TrainingRun
 from moa_core.train.masks import BLOCK, Masks, on_policy, predictable
 from moa_core.train.measure import Progress
@@ -42,7 +42,6 @@ from moa_core.train.transplant import BATCHES, TOKENS, Taught, refit, suits, tra
 from moa_core.train.unrolled import Eagle3Trainee
 from moa_core.untrusted import read_config
 
-CPU = Machine()
 # Methods with a loss of their own.
 TRAINEES: dict[type[Drafter], type[losses.Trainee]] = {
     MoADrafter: losses.MoATrainee,
@@ -87,7 +86,7 @@ def train_drafters(
     out: Path,
     schedule: Schedule,
     plan: Plan,
-    machine: Machine = CPU,
+    machine: Machine,
     watched: dict[str, list[list[int]]] | None = None,
     watch_times: int = 8,
 ) -> None:
@@ -112,9 +111,6 @@ def train_drafters(
         words = _same_words(drafters, out / "words.npy")
     about = {name: _about(name, drafter, plan) for name, drafter in drafters.items()}
     trainees = {name: trainee(drafter, target, plan.weights) for name, drafter in drafters.items()}
-    if machine.compiled:
-        for each in trainees.values():
-            each.compile_features()
     progress = Progress(target, drafters, watched, watch_times) if watched else None
     models: dict[str, nn.Module] = dict(trainees)
     run = TrainingRun(out / "run", models, batches, schedule, machine, asdict(plan), progress)
@@ -127,7 +123,7 @@ def train_drafters(
     for name, drafter in drafters.items():
         done = {"updates": run.update, "of": run.updates, "seconds": round(run.spent[name])}
         start = about[name].pop("start")
-        training = {**_named(run.recipe), "rate": schedule.rate(name), **done, "start": start}
+        training = {**_named(run.recipe), "rate": schedule.rate, **done, "start": start}
         if progress:
             training["metrics"] = progress.metrics[name]
         more = {**about[name], "training": training, "commit": commit()}
@@ -259,7 +255,7 @@ def _batches(
         own, processes = out / "own_text.npz", workers if target.device.type == "cpu" else 1
         writing = own_text.Writing(plan.prompts, plan.seed)
         own_text.write(target, own, plan.own_tokens, writing, processes)
-    return Batches(Recipe(data, tokenizer, plan.seed, plan.row_length, own), plan.rows)
+    return Batches(data, tokenizer, plan.rows, plan.row_length, plan.seed, own)
 
 
 def _step(

@@ -12,6 +12,7 @@ import os
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -38,7 +39,6 @@ class Machine:
 
     bf16        autocast
     parts       into which the rows of an update are split
-    compiled    torch.compile for the costly parts
     workers     processes that write the target's own text
     stop_at     end at this update of an unchanged schedule
     save_every  seconds between checkpoints
@@ -47,7 +47,6 @@ class Machine:
     device: str = "cpu"
     bf16: bool = False
     parts: int = 1
-    compiled: bool = False
     workers: int = 2
     stop_at: int | None = None
     save_every: float = 60.0
@@ -58,22 +57,18 @@ class Machine:
 
 @dataclass(frozen=True)
 class Schedule:
-    """Length, learning rates and optimiser of a run.
+    """Length, learning rate and optimiser of a run.
 
     updates  optimiser steps; None for as many as fit into `minutes`
-    rates    peak learning rate by model name, "" for all others
+    rate     the peak
     muon     Muon for the weight matrices except embeddings; else AdamW for all
     """
 
     updates: int | None
-    rates: Mapping[str, float]
+    rate: float
     minutes: float | None = None
     warmup: int = 200
-    decay: float = 0.0
     muon: bool = False
-
-    def rate(self, name: str) -> float:
-        return self.rates.get(name, self.rates.get("", 1e-3))
 
     def factor(self, update: int, updates: int) -> float:
         """Share of the peak rate: it rises linearly, then falls to the floor as a cosine."""
@@ -84,20 +79,18 @@ class Schedule:
         return FLOOR + (1 - FLOOR) * 0.5 * (1 + math.cos(math.pi * min(1.0, progress)))
 
 
-def optimisers(schedule: Schedule, name: str, model: nn.Module) -> list[torch.optim.Optimizer]:
-    """AdamW, or Muon and AdamW, for a model's trainable weights."""
-    rate = schedule.rate(name)
+def optimisers(schedule: Schedule, model: nn.Module) -> list[torch.optim.Optimizer]:
+    """AdamW, or Muon and AdamW, for a model's trainable weights, without decay."""
     weights = [(key, p) for key, p in model.named_parameters() if p.requires_grad]
     matrices = [p for key, p in weights if p.ndim > 1 and "embed" not in key]
     tables = [p for key, p in weights if p.ndim > 1 and "embed" in key]
-    rest = {"params": [p for _, p in weights if p.ndim < 2], "weight_decay": 0.0}
+    vectors = {"params": [p for _, p in weights if p.ndim < 2]}
+    adamw = partial(torch.optim.AdamW, lr=schedule.rate, betas=BETAS, weight_decay=0.0)
     if not schedule.muon:
-        groups = [{"params": matrices + tables, "weight_decay": schedule.decay}, rest]
-        return [torch.optim.AdamW(groups, lr=rate, betas=BETAS)]
+        return [adamw([{"params": matrices + tables}, vectors])]
     # At AdamW's step size (arXiv 2502.16982, 2.2).
-    muon = torch.optim.Muon(matrices, rate, schedule.decay, adjust_lr_fn="match_rms_adamw")
-    others = [{"params": tables, "weight_decay": schedule.decay}, rest]
-    return [muon, torch.optim.AdamW(others, lr=rate, betas=BETAS)]
+    muon = torch.optim.Muon(matrices, schedule.rate, 0.0, adjust_lr_fn="match_rms_adamw")
+    return [muon, adamw([{"params": tables}, vectors])]
 
 
 class TrainingRun:
@@ -124,7 +117,7 @@ class TrainingRun:
         self._kept = 0  # update of the checkpoint
         self.spent = dict.fromkeys(models, 0.0)  # seconds, as if each had been trained alone
         self.models = {name: model.to(machine.device) for name, model in models.items()}
-        self.optimisers = {name: optimisers(schedule, name, of) for name, of in models.items()}
+        self.optimisers = {name: optimisers(schedule, of) for name, of in models.items()}
         self._rows, rest = divmod(batches.rows, machine.parts)
         if rest:
             raise UserError(
@@ -211,7 +204,7 @@ class TrainingRun:
         norm = nn.utils.clip_grad_norm_(self.models[name].parameters(), 1.0)
         for optimiser in self.optimisers[name]:
             for group in optimiser.param_groups:
-                group["lr"] = self.schedule.rate(name) * factor
+                group["lr"] = self.schedule.rate * factor
             optimiser.step()
             optimiser.zero_grad(set_to_none=True)
         return norm
@@ -286,6 +279,12 @@ class TrainingRun:
         if not path.exists():
             return
         state = torch.load(path, map_location="cpu", weights_only=True)
+        schedule = state["recipe"]["schedule"]
+        if rates := schedule.pop(
+            "rates", None
+        ):  # a run of the time when each drafter could have its own
+            schedule["rate"] = rates[""] if len(rates) == 1 else rates
+            del schedule["decay"]
         # An option that no longer exists does not matter if it was not used.
         old = state["recipe"].items()
         before = {key: value for key, value in old if value or key in self.recipe}

@@ -76,8 +76,6 @@ MISTAKES = {  # a command, and for each way to go on: what the sentence must con
         ("--row-length 9999", "Rows of 9999 tokens are longer than tiny can read: give a"),
         ("--minutes 0", "--minutes must be above 0."),
         ("--minutes 1", "give either --updates or --minutes."),
-        ("--rates moa-n0=-1", "--rates moa-n0=-1 is not a list of name=number above 0"),
-        ("--rates moa-n9=1", "--rates names 'moa-n9', which is not among --methods."),
         ("--rate nan", "--rate must be a finite number."),
         ("--block 6", "--block 6 is not from-to in tokens, as in 6-14."),
         ("--block 9-3", "--block 9-3 is not from-to"),

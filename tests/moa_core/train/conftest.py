@@ -38,7 +38,7 @@ def train(
 ) -> None:
     """Drafters, in this process. more: of the machine."""
     train_drafters(
-        target, data, data.parent / "tokenizer", out, Schedule(updates, {"": rate}, warmup=2), plan,
+        target, data, data.parent / "tokenizer", out, Schedule(updates, rate, warmup=2), plan,
         Machine(workers=1, **more),
     )  # fmt: skip
 

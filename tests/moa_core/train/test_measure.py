@@ -71,7 +71,7 @@ def test_training_records_how_acceptance_grew(target, data, tmp_path):
     prompts = {"chat": [prompt_ids(target.tokenizer, "What is 3 + 4?")]}
     train_drafters(
         target, data, tmp_path / "tokenizer", tmp_path / "out",
-        Schedule(6, {"": 1e-3, "eagle2": 5e-4}), Plan(MEASURED, rows=2, row_length=48),
+        Schedule(6, 1e-3), Plan(MEASURED, rows=2, row_length=48),
         Machine(workers=1), prompts, 3,
     )  # fmt: skip
     measured = [line["measured"] for line in logged(tmp_path / "out") if "measured" in line]
@@ -84,6 +84,6 @@ def test_training_records_how_acceptance_grew(target, data, tmp_path):
         assert all(entry["tau"] >= 1 for entry in metrics)
         seconds = [entry["seconds"] for entry in metrics]
         assert 0 < seconds[0] <= seconds[1] <= seconds[2]
-        assert training["rate"] == (5e-4 if name == "eagle2" else 1e-3)
+        assert training["rate"] == 1e-3
         weights = load_file(tmp_path / "out" / name / "model.safetensors")
         assert all(torch.isfinite(weight).all() for weight in weights.values())
