@@ -13,9 +13,9 @@ from moa_core.bench.run import Contender, Decoding, keep_settings, one_tree, run
 from moa_core.bench.suites import SETS, Prompt, load_suite, suite_hash, suite_ids
 from moa_core.drafters.names import VANILLA, listed
 from moa_core.loading.catalog import DEFAULT_DRAFTER, known_drafters
-from moa_core.loading.load import form_name
+from moa_core.loading.memory import form_name
 from moa_core.model.target import Target
-from moa_core.runtime import quiet, settle
+from moa_core.runtime import quiet
 
 METHODS = (VANILLA, "ngram", "eagle2", DEFAULT_DRAFTER)
 EACH = 10  # prompts of each question set
@@ -59,7 +59,6 @@ def _loaded(options: argparse.Namespace) -> tuple[Target, dict[str, Method]]:
         names = listed(options.methods, [*PEERS, *known_drafters()])
     specs = {one: preset.drafter(one) if preset and needs_files(one) else one for one in names}
     target = target_of(options, [spec for name, spec in specs.items() if needs_files(name)])
-    settle(target, options.threads)
     return target, load_methods(names, target, specs)
 
 

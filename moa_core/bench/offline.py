@@ -41,8 +41,6 @@ def run(options: argparse.Namespace) -> None:
     path = check_out(options.out)
     Settings(options.max_new_tokens)  # wrong numbers are reported before the work begins
     quiet()
-    if options.threads:
-        torch.set_num_threads(options.threads)
     target = target_of(options)
     if target.tokenizer is None:
         raise UserError(f"{target.name} has no tokenizer: prompts are text.")

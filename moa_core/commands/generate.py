@@ -22,7 +22,7 @@ from moa_core.arguments import (
 )
 from moa_core.drafters.names import VANILLA
 from moa_core.errors import UserError
-from moa_core.runtime import check_threads
+from moa_core.runtime import use_threads
 
 if TYPE_CHECKING:
     from moa_core.decoding.decode import Settings
@@ -49,7 +49,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--seed", type=int, default=0, help="of sampling")
     add("--tli", type=int, help="the last N target layers that a MoA drafter reuses: without "
         "--drafter, chooses the bundled one for N; default: what the drafter was trained for")
-    add("--threads", type=int, help="CPU threads; default: the quickest")
+    add("--threads", type=int, help="CPU threads; default: one for each core")
     add("--stop", action="append", default=[], metavar="TEXT", help="end before this text; may be "
         "given several times")
     add("--ignore-eos", action="store_true", help="go on after the end of turn")
@@ -67,12 +67,12 @@ def run(options: argparse.Namespace) -> None:
     ids = _ids(options.prompt_ids) if options.prompt_ids is not None else None
     if options.trace:
         check_file(options.trace, "trace")
-    check_threads(options.threads)
+    use_threads(options.threads)
     settings = _settings(options)
     from moa_core.generation import generate
     from moa_core.loading.catalog import drafter_name, layers_needed
     from moa_core.loading.load import load_drafter
-    from moa_core.runtime import quiet, settle
+    from moa_core.runtime import quiet
     from moa_core.text import record_words
 
     quiet()
@@ -84,7 +84,6 @@ def run(options: argparse.Namespace) -> None:
         drafter_name(options.drafter)  # a wrong one is told before anything is loaded
     if address is None:
         target = target_of(options, [options.drafter] if options.drafter else [])
-        settle(target, options.threads)
     else:
         from moa_core.link.client_weights import client_target
         from moa_core.link.remote import Remote

@@ -123,7 +123,7 @@ REFUSED: list[tuple[Callable[[Target], object], str]] = [
     (lambda t: layers_needed("eagl2"), f"no drafter 'eagl2': choose from {OFFERED}, or"),
     (lambda t: layers_needed("moa-n1", -1), "from 0 up"),
     (lambda t: named("", ["vanilla"]), "vanilla has no files of its own"),
-    (lambda t: preset("llama9"), "no preset 'llama9': choose from smollm2-135m-original, llama3"),
+    (lambda t: preset("llama9"), "no preset 'llama9': choose from llama3-8b, qwen3"),
     (lambda t: load_drafter(None, t, 2), r"N = 2 \(trained: 0, 1\).* --methods moa-n2"),
     (lambda t: load_drafter("none", t, 1), "Without a drafter there is no TLI"),
     (lambda t: load_drafter("moa-auto", t, 1), "chooses N itself: leave out --tli"),
