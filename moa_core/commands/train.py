@@ -28,7 +28,8 @@ AT_LEAST = {
     "row_length": 2,
 }  # fmt: skip
 NONE_HELD_OUT = (
-    "{} has no held-out text to measure on: 2 % of the documents are held out, of 50 or more."
+    "{} has no held-out text to measure on: 2 % of the documents are held out, of 50 or more. "
+    "So acceptance is not measured as they train, and the last weights are kept."
 )
 
 
@@ -79,9 +80,8 @@ def _add_training(parser: argparse.ArgumentParser) -> None:
     _add(model, "methods", "moa-n0,moa-n1,eagle2", "comma separated")
     _add(model, "start", path, "folder of drafters to go on from, newly scheduled; a MoA drafter "
          "that it lacks goes on from its moa-n0")
-    _add(model, "watch", str, "suite (tuning or a file) on which acceptance is measured as they "
-         "train; default: held-out text")
-    _add(model, "watch-times", 8, "how often, in all; 0: the last weights are kept")
+    _add(model, "watch-times", 8, "how often acceptance is measured on held-out text as they "
+         "train, in all; 0: the last weights are kept")
 
     optimiser = parser.add_argument_group("optimiser")
     _add(optimiser, "rate", 2e-3, "peak learning rate")
@@ -175,7 +175,7 @@ def _drafters(options: argparse.Namespace) -> None:
     data = _data(options)
     train_drafters(
         target, data, tokenizer, options.out, schedule, plan, machine,
-        _watched(options, target, data) if options.watch_times else None, options.watch_times,
+        _watched(options, target, data) if options.watch_times else [], options.watch_times,
     )  # fmt: skip
     folders = [str(options.out / method) for method in methods]
     form = (f"--load-in-{options.bits}bit",) if options.bits else ()
@@ -198,18 +198,17 @@ def _export(options: argparse.Namespace) -> None:
 
 def _data(options: argparse.Namespace) -> Path | None:
     """The folder of text, or the one into which a data set is fetched from the Hub or a folder."""
-    from moa_core.train.corpus import fetch, has_rows, has_text
+    from moa_core.train.corpus import fetch, has_text
 
     if options.data is None:
         return None
-    folder, name = Path(os.path.expanduser(options.data)), options.data
-    if os.path.isdir(folder):
-        if has_text(folder) or not has_rows(folder):
-            return folder  # reading it reports missing text
-        name = str(folder)
-    elif folder.is_absolute() or name.startswith((".", "~")) or name.count("/") > 1:
-        raise UserError(f"There is no folder {name}.")
-    return fetch(name, options.out / "data")
+    folder = Path(os.path.expanduser(options.data))
+    there = os.path.isdir(folder)
+    if there and (has_text(folder) or not any(folder.rglob("*.parquet"))):
+        return folder  # reading it reports missing text
+    if not there and (folder.is_absolute() or options.data.startswith((".", "~"))):
+        raise UserError(f"There is no folder {options.data}.")
+    return fetch(str(folder) if there else options.data, options.out / "data")
 
 
 def _machine(options: argparse.Namespace) -> Machine:
@@ -227,26 +226,13 @@ def _machine(options: argparse.Namespace) -> Machine:
     )  # fmt: skip
 
 
-def _watched(
-    options: argparse.Namespace, target: Target, data: Path | None
-) -> dict[str, list[list[int]]] | None:
-    """Prompts by kind for measuring drafters during training; None if there are none."""
+def _watched(options: argparse.Namespace, target: Target, data: Path | None) -> list[list[int]]:
+    """Held-out prompts for measuring drafters during training."""
     from moa_core.train.measure import heldout_chats, heldout_prompts
 
-    if options.watch is None:
-        if options.prompts is not None:
-            return heldout_chats(target, options.prompts, 4)
-        found = heldout_prompts(target, data, 2) if data else {}
-        if not found:
-            print(
-                f"{NONE_HELD_OUT.format(options.data)} So acceptance is not measured as they "
-                "train, and the last weights are kept; --watch tuning measures on other prompts."
-            )
-        return found or None
-    from moa_core.bench.suites import load_suite, suite_ids
-
-    prompts = load_suite(options.watch, 2)
-    watched: dict[str, list[list[int]]] = {}
-    for prompt, ids in zip(prompts, suite_ids(prompts, target), strict=True):
-        watched.setdefault(prompt.kind, []).append(ids)
-    return watched
+    if options.prompts is not None:
+        return heldout_chats(target, options.prompts, 4)
+    found = heldout_prompts(target, data, 2) if data else []
+    if not found:
+        print(NONE_HELD_OUT.format(options.data))
+    return found

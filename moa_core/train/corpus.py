@@ -23,7 +23,6 @@ END_OF_DOCUMENT = "<|endoftext|>"
 BETWEEN = re.compile(rf"^{re.escape(END_OF_DOCUMENT)}\s*$", re.M)
 LEARNT = ("messages", "text", "question", "answer", "context")  # of a row's keys
 SUFFIXES = (".txt", ".txt.gz", ".jsonl", ".jsonl.gz")
-DATA_SETS = (".parquet", ".arrow", ".csv", ".json", ".jsonl")
 
 Split = Literal["train", "heldout"]
 
@@ -70,11 +69,6 @@ class Document:
 
 def has_text(folder: Path) -> bool:
     return bool(_files(folder))
-
-
-def has_rows(folder: Path) -> bool:
-    """Whether a folder holds files of a data set, as a repository on the Hub does."""
-    return any(path.suffix in DATA_SETS for path in folder.rglob("*"))
 
 
 def load(folder: Path, split: Split = "train") -> list[Document]:

@@ -6,7 +6,7 @@ Untrained drafters of all methods have about as many parameters.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field
 from itertools import islice
@@ -40,7 +40,6 @@ from moa_core.train.measure import Progress
 from moa_core.train.teacher import Lesson, let_gradients_through, teach
 from moa_core.train.transplant import BATCHES, TOKENS, Taught, refit, suits, transplant
 from moa_core.train.unrolled import Eagle3Trainee
-from moa_core.untrusted import read_config
 
 # Methods with a loss of their own.
 TRAINEES: dict[type[Drafter], type[losses.Trainee]] = {
@@ -87,13 +86,13 @@ def train_drafters(
     schedule: Schedule,
     plan: Plan,
     machine: Machine,
-    watched: dict[str, list[list[int]]] | None = None,
+    watched: Sequence[list[int]] = (),
     watch_times: int = 8,
 ) -> None:
     """Train every method of the plan into `out/<method>`; log and checkpoint in `out/run`.
 
-    watched  prompts by kind, to measure acceptance during training; each drafter keeps its best
-             weights
+    watched  prompts, as token ids, to measure acceptance during training; each drafter keeps its
+             best weights
     """
     if plan.row_length > target.context:
         raise UserError(
@@ -109,7 +108,6 @@ def train_drafters(
             drafter.vocabulary = words
     else:
         words = _same_words(drafters, out / "words.npy")
-    about = {name: _about(name, drafter, plan) for name, drafter in drafters.items()}
     trainees = {name: trainee(drafter, target, plan.weights) for name, drafter in drafters.items()}
     progress = Progress(target, drafters, watched, watch_times) if watched else None
     models: dict[str, nn.Module] = dict(trainees)
@@ -121,13 +119,9 @@ def train_drafters(
     if progress:
         progress.restore_best()
     for name, drafter in drafters.items():
-        done = {"updates": run.update, "of": run.updates, "seconds": round(run.spent[name])}
-        start = about[name].pop("start")
-        training = {**_named(run.recipe), "rate": schedule.rate, **done, "start": start}
-        if progress:
-            training["metrics"] = progress.metrics[name]
-        more = {**about[name], "training": training, "commit": commit()}
-        save_drafter(out / name, drafter, target, more, torch.bfloat16)
+        metrics = {"metrics": progress.metrics[name]} if progress else {}
+        about = _about(drafter, run.recipe, run.update, run.updates, run.spent[name], **metrics)
+        save_drafter(out / name, drafter, target, about, torch.bfloat16)
 
 
 def export(target: Target, trained: Path, out: Path) -> list[str]:
@@ -147,18 +141,25 @@ def export(target: Target, trained: Path, out: Path) -> list[str]:
         drafter.net.load_state_dict(best.get(name, own) if whole else own)
         drafter.net.to(target.device).eval().requires_grad_(False)
         drafter.vocabulary = torch.from_numpy(np.load(words)) if words.exists() else None
-        seconds = round(state["spent"][name])
-        done = {"updates": state["update"], "of": state["updates"], "seconds": seconds}
-        training = {**_named(state["recipe"]), **done}
-        about = {"parameters": parameters(drafter.net), "training": training, "commit": commit()}
+        done = state["update"], state["updates"], state["spent"][name]
+        about = _about(drafter, state["recipe"], *done)
         save_drafter(out / name, drafter, target, about, torch.int8)
     return list(state["models"])
 
 
-def _named(recipe: dict[str, Any]) -> dict[str, Any]:
-    """A recipe for others: files and folders by their names."""
+def _about(
+    drafter: Drafter,
+    recipe: dict[str, Any],
+    update: int,
+    of: int | None,
+    seconds: float,
+    **more: Any,
+) -> dict[str, Any]:
+    """What a drafter's config says about its training; files and folders by their names."""
     paths = {key: Path(recipe[key]).name for key in ("prompts", "start") if recipe.get(key)}
-    return {**recipe, **paths}
+    done = {"updates": update, "of": of, "seconds": round(seconds)}
+    training = {**recipe, **paths, **done, **more}
+    return {"parameters": parameters(drafter.net), "training": training, "commit": commit()}
 
 
 def _begun(method: str, target: Target, plan: Plan) -> Trained:
@@ -235,15 +236,6 @@ def _first_weights(
             transplant(trainee, drafter, target, taught)
         elif isinstance(drafter, MoADrafter):
             refit(trainee, drafter, taught)
-
-
-def _about(name: str, drafter: Drafter, plan: Plan) -> dict[str, Any]:
-    """A drafter's size, and the training of the drafter that it continues from."""
-    earlier = None
-    if plan.start is not None:
-        ours = read_config(plan.start / _source(name, plan.start)).get("drafter", {})
-        earlier = {**ours.get("training", {}), "commit": ours.get("commit")}
-    return {"parameters": parameters(drafter.net), "start": earlier}
 
 
 def _batches(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -25,8 +25,8 @@ LONGEST = 256  # tokens of a prompt that acceptance is measured on
 TREE = TreeSettings(5, 4, 11)  # the same for all methods, to compare the methods alone
 
 
-def heldout_prompts(target: Target, data: Path, each: int) -> dict[str, list[list[int]]]:
-    """Held-out prompts by kind: chats up to their last reply, openings of texts."""
+def heldout_prompts(target: Target, data: Path, each: int) -> list[list[int]]:
+    """So many held-out prompts of each kind: chats up to their last reply, openings of texts."""
     found: dict[str, list[list[int]]] = defaultdict(list)
     for document in corpus.shuffled(corpus.load(data, "heldout"), 0, 0, "heldout"):
         if len(found.get(document.kind, ())) == each:
@@ -38,23 +38,23 @@ def heldout_prompts(target: Target, data: Path, each: int) -> dict[str, list[lis
                 starts = [min(PLAIN_START, len(ids) // 2)]
             if starts and 0 < starts[-1] < target.context - 128:
                 found[document.kind].append(ids[: starts[-1]])
-    return dict(found)
+    return [*chain(*found.values())]
 
 
-def heldout_chats(target: Target, path: Path, count: int) -> dict[str, list[list[int]]]:
+def heldout_chats(target: Target, path: Path, count: int) -> list[list[int]]:
     """The first few held-out prompts of a file of prompts."""
-    turns = [turns[0] for _, turns in prompts_in(path, kept=True)]
-    ids = [prompt_ids(tokenizer_of(target), turn) for turn in turns[: 4 * count]]
-    return {"chat": [one for one in ids if len(one) < LONGEST][:count]}
+    prompts = [prompt for _, prompt in prompts_in(path, kept=True)]
+    ids = [prompt_ids(tokenizer_of(target), prompt) for prompt in prompts[: 4 * count]]
+    return [one for one in ids if len(one) < LONGEST][:count]
 
 
 def acceptance(
-    target: Target, drafter: Drafter, prompts: dict[str, list[list[int]]], tokens: int = 128
+    target: Target, drafter: Drafter, prompts: Sequence[list[int]], tokens: int
 ) -> float:
     """τ of greedy decoding: tokens gained per target forward after the prefill, bonus included."""
     settings = Settings(tokens, TREE, eos_ids=target.eos_ids)
     lengths: list[int] = []
-    for ids in chain.from_iterable(prompts.values()):
+    for ids in prompts:
         lengths += Trace(events=list(decode(target, drafter, ids, settings))).accepted_lengths
     return round(sum(lengths) / max(1, len(lengths)), 3)
 
@@ -64,7 +64,7 @@ class Progress:
 
     Acceptance decides, because a loss says little about it.
 
-    prompts  token ids by kind, not used for training or reports
+    prompts  token ids, not used for training or reports
     times    measurements in a run, evenly spaced
     tokens   for each prompt, greedy
     """
@@ -73,7 +73,7 @@ class Progress:
         self,
         target: Target,
         drafters: Mapping[str, Drafter],
-        prompts: dict[str, list[list[int]]],
+        prompts: Sequence[list[int]],
         times: int = 8,
         tokens: int = 64,
     ) -> None:
