@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import gzip
 import hashlib
 import json
 import os
 import random
 import re
-import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, TypedDict
 
 from moa_core.errors import UserError, first_line
-from moa_core.untrusted import is_message, parsed
+from moa_core.untrusted import is_message, json_lines, read_text
 
 HELD_OUT_PERCENT = 2
 FEWEST = 50  # with fewer documents, none is held out
@@ -103,29 +101,13 @@ def _files(folder: Path) -> list[Path]:
         raise UserError(f"The data folder {folder} cannot be read: {error.strerror}.") from None
 
 
-def read_text(path: Path) -> str:
-    """The text of a file, which may be compressed. UserError if it cannot be read."""
-    try:
-        data = path.read_bytes()
-        return (gzip.decompress(data) if path.suffix == ".gz" else data).decode()
-    except (OSError, EOFError, UnicodeDecodeError, zlib.error) as error:
-        raise UserError(f"The data file {path} cannot be read: {error}.") from error
-
-
 def _read(path: Path) -> Iterator[Document]:
-    text = read_text(path)
     if ".jsonl" not in path.name:
-        for document in filter(None, map(str.strip, BETWEEN.split(text))):
+        for document in filter(None, map(str.strip, BETWEEN.split(read_text(path)))):
             yield Document("plain", text=document)
         return
-    for number, line in enumerate(text.split("\n"), 1):
-        if not line.strip():
-            continue
-        try:
-            found = _document(parsed(line))
-        except ValueError as error:
-            raise UserError(f"Line {number} of {path} is not JSON: {error}.") from error
-        if found is None:
+    for number, row in json_lines(path):
+        if (found := _document(row)) is None:
             raise UserError(
                 f"Line {number} of {path} has no messages, no text and no question with an answer."
             )

@@ -23,9 +23,9 @@ from moa_core.errors import UserError
 from moa_core.model.cache import KVCache
 from moa_core.model.target import Target
 from moa_core.text import prompt_ids, tokenizer_of
-from moa_core.train.corpus import HELD_OUT_PERCENT, bucket, read_text
+from moa_core.train.corpus import HELD_OUT_PERCENT, bucket
 from moa_core.train.encode import Encoded
-from moa_core.untrusted import parsed
+from moa_core.untrusted import json_lines
 
 GROUP = 8  # prompts of like length that are read at a time
 SORTED = 8  # prompts for each row, sorted by length: so rows that run together are as long
@@ -76,19 +76,17 @@ def prompts_in(path: Path, kept: bool = False) -> list[tuple[int, str]]:
     Of a chat, the prompt is the first thing that the user says.
     """
     found = []
-    for place, line in enumerate(read_text(path).split("\n")):
-        if not line.strip():
-            continue
-        match parsed(line):
+    for number, row in json_lines(path):
+        match row:
             case {"prompt": str(prompt)} if prompt.strip():
                 pass
             case {"messages": [{"content": str()}, *_] as messages}:
                 said = (one["content"] for one in messages if one.get("role", "user") == "user")
                 prompt = next(said, "")
             case _:
-                raise UserError(f"Line {place + 1} of {path} has no prompt and no messages.")
+                raise UserError(f"Line {number} of {path} has no prompt and no messages.")
         if (bucket(prompt) < HELD_OUT_PERCENT) == kept:
-            found.append((place, prompt))
+            found.append((number - 1, prompt))
     return found
 
 
