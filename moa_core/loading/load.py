@@ -197,15 +197,12 @@ def plain_weights(model: PreTrainedModel, wanted: Callable[[str], bool]) -> dict
 def load_drafter(spec: str | Path | None, target: Target, tli: int | None = None) -> Drafter:
     """Load a drafter for a target: a bundled name, a folder or a Hub id.
 
-    None: the default target's MoA drafter, for TLI N if that is given. "eagle" and "moa-auto" are
-    those of `load_method`, with bundled drafters.
+    None: the default target's MoA drafter. "eagle" and "moa-auto" are those of `load_method`, with
+    bundled drafters.
+
+    tli  the target's last layers that a MoA drafter reuses, where its files do not name them
     """
-    catalog.check_tli(tli)
-    spec = catalog.bundled_moa_for(tli) if spec is None else catalog.drafter_name(str(spec))
-    if spec in without_weights() and tli:
-        raise UserError("Without a drafter there is no TLI: leave out --tli or name a drafter.")
-    if spec == AUTO and tli is not None:
-        raise UserError("moa-auto chooses N itself: leave out --tli, or name one drafter.")
+    spec = catalog.default_drafter() if spec is None else catalog.drafter_name(str(spec))
     derived = spec in (*without_weights(), *catalog.DERIVED, AUTO)
     if derived and not catalog.folder_of(spec):
         return load_method(catalog.bundle(), spec, target)

@@ -47,14 +47,14 @@ class Preset:
     config: Mapping[str, Any]
     needs: tuple[tuple[Any, ...], ...]
 
-    def drafter(self, name: str | None, tli: int | None = None) -> str:
+    def drafter(self, name: str | None) -> str:
         """The Hub id of a method's drafter; a folder or a Hub id is returned unchanged.
 
-        None: MoA for this N, or the first. UserError, with the available names, for another name.
+        None: the first. UserError, with the available names, for another name.
         """
         from moa_core.drafters.registry import without_weights  # imports torch, which --help avoids
 
-        wanted = name or (next(iter(self.by_method)) if tli is None else f"moa-n{tli}")
+        wanted = name or next(iter(self.by_method))
         names = [*self.by_method, *without_weights()]
         if found := matched(wanted, names):
             return self.by_method.get(found, found)

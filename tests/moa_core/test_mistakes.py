@@ -18,7 +18,7 @@ MISTAKES = {  # a command, and for each way to go on: what the sentence must con
         ("--drafter {here}/other", "hidden size is 999, the target's is 32"),
         ("--target /no/such --drafter eagel2", "no drafter 'eagel2'"),
         ("--target none.gguf", "There is no file none.gguf"),
-        ("--tli 5", "No MoA drafter is trained for TLI N = 5"),
+        ("--drafter moa-n5", "No MoA drafter is trained for TLI N = 5"),
         ("--device banana", "no device 'banana'"),
         ("--threads 0", "a whole number from 1 to 1024"),
         ("--trace /nowhere/trace.json", "No trace can be written to /nowhere"),
