@@ -143,6 +143,7 @@ def _check(options: argparse.Namespace) -> None:
 
 def _drafters(options: argparse.Namespace) -> None:
     from moa_core.loading.load import load_target
+    from moa_core.text import tokenizer_of
     from moa_core.train.drafters import OTHERS, Plan, train_drafters
     from moa_core.train.loop import Schedule
     from moa_core.train.losses import Weights
@@ -157,8 +158,7 @@ def _drafters(options: argparse.Namespace) -> None:
     # A frozen target uses the precision of the computation.
     dtype = "bfloat16" if machine.bf16 and machine.device == "cuda" else "float32"
     target = load_target(options.target, dtype, machine.device, bits=options.bits)
-    if target.tokenizer is None:
-        raise UserError(f"{target.name} has no tokenizer: text cannot be turned into its tokens.")
+    tokenizer_of(target)  # a missing one is told before anything is written
     plan = Plan(
         methods=tuple(methods), rows=options.rows, seed=options.seed,
         row_length=options.row_length, prompts=options.prompts, own_tokens=options.own_tokens,
@@ -169,14 +169,9 @@ def _drafters(options: argparse.Namespace) -> None:
     schedule = Schedule(
         options.updates, options.rate, options.minutes, options.warmup, options.muon
     )
-    options.out.mkdir(parents=True, exist_ok=True)
-    tokenizer = options.out / "tokenizer"
-    target.tokenizer.save_pretrained(tokenizer)
     data = _data(options)
-    train_drafters(
-        target, data, tokenizer, options.out, schedule, plan, machine,
-        _watched(options, target, data) if options.watch_times else [], options.watch_times,
-    )  # fmt: skip
+    watched = _watched(options, target, data) if options.watch_times else []
+    train_drafters(target, data, options.out, schedule, plan, machine, watched, options.watch_times)
     folders = [str(options.out / method) for method in methods]
     form = (f"--load-in-{options.bits}bit",) if options.bits else ()
     asked = ("--target", options.target) if options.target else ()

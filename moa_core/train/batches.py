@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 import torch
 from torch import Tensor
-from transformers import AutoTokenizer
+from transformers import PreTrainedTokenizerBase
 
 from moa_core.errors import UserError
 from moa_core.train import corpus, own_text
@@ -87,13 +87,12 @@ class Batches:
     """
 
     def __init__(
-        self, data: Path | None, tokenizer: Path, rows: int, row_length: int, seed: int,
-        own: Path | None = None,
+        self, data: Path | None, tokenizer: PreTrainedTokenizerBase, rows: int, row_length: int,
+        seed: int, own: Path | None = None,
     ) -> None:  # fmt: skip
         self.place: tuple[int, int] = (0, 0)
-        self.rows = rows
+        self._tokenizer, self.rows = tokenizer, rows
         self._data, self._own, self._row_length, self._seed = data, own, row_length, seed
-        self._tokenizer = AutoTokenizer.from_pretrained(tokenizer)
         self._prepared: tuple[int, Epoch] | None = None
 
     def about(self) -> str:

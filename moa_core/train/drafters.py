@@ -32,6 +32,7 @@ from moa_core.loading.drafter_files import save_drafter
 from moa_core.loading.load import load_drafter
 from moa_core.model.target import Target, parameters
 from moa_core.runtime import commit
+from moa_core.text import tokenizer_of
 from moa_core.train import losses, own_text
 from moa_core.train.batches import Batch, Batches
 from moa_core.train.loop import Machine, Schedule, TrainingRun
@@ -81,7 +82,6 @@ class Plan:
 def train_drafters(
     target: Target,
     data: Path | None,
-    tokenizer: Path,
     out: Path,
     schedule: Schedule,
     plan: Plan,
@@ -100,7 +100,7 @@ def train_drafters(
             f"--row-length of at most {target.context}."
         )
     out.mkdir(parents=True, exist_ok=True)
-    batches = _batches(target, data, tokenizer, out, plan, machine.workers)
+    batches = _batches(target, data, out, plan, machine.workers)
     drafters = {method: _begun(method, target, plan) for method in plan.methods}
     if plan.start is None:
         words = _words(target, batches, out / "words.npy", plan.words) if plan.words else None
@@ -238,16 +238,14 @@ def _first_weights(
             refit(trainee, drafter, taught)
 
 
-def _batches(
-    target: Target, data: Path | None, tokenizer: Path, out: Path, plan: Plan, workers: int
-) -> Batches:
+def _batches(target: Target, data: Path | None, out: Path, plan: Plan, workers: int) -> Batches:
     """Batches, after the target has written the text that the plan asks for."""
     own = None
     if plan.prompts:
         own, processes = out / "own_text.npz", workers if target.device.type == "cpu" else 1
         writing = own_text.Writing(plan.prompts, plan.seed)
         own_text.write(target, own, plan.own_tokens, writing, processes)
-    return Batches(data, tokenizer, plan.rows, plan.row_length, plan.seed, own)
+    return Batches(data, tokenizer_of(target), plan.rows, plan.row_length, plan.seed, own)
 
 
 def _step(

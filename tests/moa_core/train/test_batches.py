@@ -22,7 +22,7 @@ ROWS = 3
 
 
 def made(data: Path, kind: type[Batches] = Batches, length: int = 48, **more: Path) -> Batches:
-    return kind(data, data.parent / "tokenizer", ROWS, length, seed=1, **more)
+    return kind(data, tiny_tokenizer(), ROWS, length, seed=1, **more)
 
 
 def taken(batches: Batches, count: int) -> list[Batch]:

@@ -18,7 +18,7 @@ from moa_core.train.losses import Weights
 from moa_core.train.masks import on_policy
 from moa_core.train.teacher import teach
 from tests.moa_core.train.conftest import logged, train
-from tests.models import speaking_target
+from tests.models import speaking_target, tiny_tokenizer
 
 METHODS = ("moa-n0", "moa-n1", "eagle2")
 UPDATES = 12
@@ -40,7 +40,7 @@ class Training:
             name: trainee(drafter, self.target, Weights())
             for name, drafter in self.drafters.items()
         }
-        batches = Batches(data, data.parent / "tokenizer", 4, 48, seed)
+        batches = Batches(data, tiny_tokenizer(), 4, 48, seed)
         self.run = TrainingRun(
             folder, models, batches, Schedule(updates, 3e-3, warmup=3, **more),
             Machine(save_every=40.0), {"seed": seed},

@@ -71,7 +71,7 @@ def test_the_weights_that_were_accepted_most_are_kept_through_a_stop(target, mon
 def test_training_records_how_acceptance_grew(target, data, tmp_path):
     prompts = [prompt_ids(target.tokenizer, "What is 3 + 4?")]
     train_drafters(
-        target, data, tmp_path / "tokenizer", tmp_path / "out",
+        target, data, tmp_path / "out",
         Schedule(6, 1e-3), Plan(MEASURED, rows=2, row_length=48),
         Machine(workers=1), prompts, 3,
     )  # fmt: skip
