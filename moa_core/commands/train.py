@@ -19,7 +19,6 @@ from moa_core.errors import UserError
 from moa_core.runtime import keep_freed
 
 if TYPE_CHECKING:
-    from moa_core.model.target import Target
     from moa_core.train.loop import Machine
 
 # The smallest value, if not 0. `minutes` and `rate` must be above 0.
@@ -27,10 +26,6 @@ AT_LEAST = {
     "updates": 1, "stop_at": 1, "workers": 1, "accumulate": 1, "rows": 1,
     "row_length": 2,
 }  # fmt: skip
-NONE_HELD_OUT = (
-    "{} has no held-out text to measure on: 2 % of the documents are held out, of 50 or more. "
-    "So acceptance is not measured as they train, and the last weights are kept."
-)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -80,8 +75,6 @@ def _add_training(parser: argparse.ArgumentParser) -> None:
     _add(model, "methods", "moa-n0,moa-n1,eagle2", "comma separated")
     _add(model, "start", path, "folder of drafters to go on from, newly scheduled; a MoA drafter "
          "that it lacks goes on from its moa-n0")
-    _add(model, "watch-times", 8, "how often acceptance is measured on held-out text as they "
-         "train, in all; 0: the last weights are kept")
 
     optimiser = parser.add_argument_group("optimiser")
     _add(optimiser, "rate", 2e-3, "peak learning rate")
@@ -169,9 +162,7 @@ def _drafters(options: argparse.Namespace) -> None:
     schedule = Schedule(
         options.updates, options.rate, options.minutes, options.warmup, options.muon
     )
-    data = _data(options)
-    watched = _watched(options, target, data) if options.watch_times else []
-    train_drafters(target, data, options.out, schedule, plan, machine, watched, options.watch_times)
+    train_drafters(target, _data(options), options.out, schedule, plan, machine)
     folders = [str(options.out / method) for method in methods]
     form = (f"--load-in-{options.bits}bit",) if options.bits else ()
     asked = ("--target", options.target) if options.target else ()
@@ -219,15 +210,3 @@ def _machine(options: argparse.Namespace) -> Machine:
         "cpu" if cpu else "cuda", bf16, options.accumulate, options.workers,
         options.stop_at, options.save_every,
     )  # fmt: skip
-
-
-def _watched(options: argparse.Namespace, target: Target, data: Path | None) -> list[list[int]]:
-    """Held-out prompts for measuring drafters during training."""
-    from moa_core.train.measure import heldout_chats, heldout_prompts
-
-    if options.prompts is not None:
-        return heldout_chats(target, options.prompts, 4)
-    found = heldout_prompts(target, data, 2) if data else []
-    if not found:
-        print(NONE_HELD_OUT.format(options.data))
-    return found

@@ -129,10 +129,7 @@ class Batches:
                 f"takes {self.rows}. Give --rows {rows}{' or fewer' if rows > 1 else ''}, a "
                 "shorter --row-length, or more text."
             )
-        return (
-            f"No document in {data or OWN} can be trained on: all are empty, or held out, or "
-            "refused."
-        )
+        return f"No document in {data or OWN} can be trained on: all are empty or refused."
 
     def _epoch(self, number: int) -> Epoch:
         if self._prepared is None or self._prepared[0] != number:

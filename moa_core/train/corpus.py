@@ -10,19 +10,16 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, TypedDict
+from typing import Any, TypedDict
 
 from moa_core.errors import UserError, first_line
 from moa_core.untrusted import is_message, json_lines, read_text
 
-HELD_OUT_PERCENT = 2
-FEWEST = 50  # with fewer documents, none is held out
+HELD_OUT_PERCENT = 2  # of prompts
 END_OF_DOCUMENT = "<|endoftext|>"
 BETWEEN = re.compile(rf"^{re.escape(END_OF_DOCUMENT)}\s*$", re.M)
 LEARNT = ("messages", "text", "question", "answer", "context")  # of a row's keys
 SUFFIXES = (".txt", ".txt.gz", ".jsonl", ".jsonl.gz")
-
-Split = Literal["train", "heldout"]
 
 
 class Message(TypedDict):
@@ -40,7 +37,7 @@ def chat(*turns: str) -> Chat:
 
 
 def bucket(text: str) -> int:
-    """A text's hash, from 0 to 99, which decides the split."""
+    """A text's hash, from 0 to 99."""
     return int(hashlib.sha256(text.encode()).hexdigest()[:8], 16) % 100
 
 
@@ -58,39 +55,28 @@ class Document:
             return [self.text or ""]
         return [message["content"] for message in self.messages]
 
-    @property
-    def key(self) -> str:
-        """What decides the split: the text, or the first thing that the user says."""
-        said = (m["content"] for m in self.messages or () if m["role"] == "user")
-        return next(said, self.contents[0])
-
 
 def has_text(folder: Path) -> bool:
     return bool(_files(folder))
 
 
-def load(folder: Path, split: Split = "train") -> list[Document]:
-    """One split's documents in all text files of the folder.
+def load(folder: Path) -> list[Document]:
+    """The documents in all text files of the folder.
 
     Documents in a text file are separated by lines `<|endoftext|>`. A row of a `.jsonl` file has
-    `messages`, `text`, or `question` and `answer` with an optional `context`. A hash of the
-    text, or of a chat's first question, holds 2 % out. UserError for a folder or file that cannot
-    be read.
+    `messages`, `text`, or `question` and `answer` with an optional `context`. UserError for
+    a folder or file that cannot be read.
     """
     found = [document for path in _files(folder) for document in _read(path)]
     if not found:
         raise UserError(f"The data folder {folder} holds no text in {', '.join(SUFFIXES)} files.")
-    percent = 0 if len({document.key for document in found}) < FEWEST else HELD_OUT_PERCENT
-    wanted = split == "heldout"
-    return [document for document in found if (bucket(document.key) < percent) == wanted]
+    return found
 
 
-def shuffled(
-    documents: Sequence[Document], seed: int, epoch: int, split: Split = "train"
-) -> list[Document]:
+def shuffled(documents: Sequence[Document], seed: int, epoch: int) -> list[Document]:
     """The documents in an epoch's order. Those with an empty turn are left out."""
     order = list(documents)
-    random.Random(f"{seed} {epoch} {split}").shuffle(order)
+    random.Random(f"{seed} {epoch} train").shuffle(order)
     return [document for document in order if all(document.contents)]
 
 

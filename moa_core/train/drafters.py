@@ -6,7 +6,7 @@ Untrained drafters of all methods have about as many parameters.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field
 from itertools import islice
@@ -37,7 +37,6 @@ from moa_core.train import losses, own_text
 from moa_core.train.batches import Batch, Batches
 from moa_core.train.loop import Machine, Schedule, TrainingRun
 from moa_core.train.masks import BLOCK, Masks, on_policy, predictable
-from moa_core.train.measure import Progress
 from moa_core.train.teacher import Lesson, let_gradients_through, teach
 from moa_core.train.transplant import BATCHES, TOKENS, Taught, refit, suits, transplant
 from moa_core.train.unrolled import Eagle3Trainee
@@ -86,14 +85,8 @@ def train_drafters(
     schedule: Schedule,
     plan: Plan,
     machine: Machine,
-    watched: Sequence[list[int]] = (),
-    watch_times: int = 8,
 ) -> None:
-    """Train every method of the plan into `out/<method>`; log and checkpoint in `out/run`.
-
-    watched  prompts, as token ids, to measure acceptance during training; each drafter keeps its
-             best weights
-    """
+    """Train every method of the plan into `out/<method>`; log and checkpoint in `out/run`."""
     if plan.row_length > target.context:
         raise UserError(
             f"Rows of {plan.row_length} tokens are longer than {target.name} can read: give a "
@@ -109,18 +102,14 @@ def train_drafters(
     else:
         words = _same_words(drafters, out / "words.npy")
     trainees = {name: trainee(drafter, target, plan.weights) for name, drafter in drafters.items()}
-    progress = Progress(target, drafters, watched, watch_times) if watched else None
     models: dict[str, nn.Module] = dict(trainees)
-    run = TrainingRun(out / "run", models, batches, schedule, machine, asdict(plan), progress)
+    run = TrainingRun(out / "run", models, batches, schedule, machine, asdict(plan))
     lessons = _Lessons(target, drafters.values(), plan, run, words)
     if run.update == 0:
         _first_weights(target, drafters, trainees, batches, lessons, plan.start)
     run.train(lessons, _step, count=lambda batch: predictable(batch).sum())
-    if progress:
-        progress.restore_best()
     for name, drafter in drafters.items():
-        metrics = {"metrics": progress.metrics[name]} if progress else {}
-        about = _about(drafter, run.recipe, run.update, run.updates, run.spent[name], **metrics)
+        about = _about(drafter, run.recipe, run.update, run.updates, run.spent[name])
         save_drafter(out / name, drafter, target, about, torch.bfloat16)
 
 
@@ -134,11 +123,10 @@ def export(target: Target, trained: Path, out: Path) -> list[str]:
     if not path.exists():
         raise UserError(f"{trained} holds no training run: nothing was trained into it.")
     state = torch.load(path, map_location="cpu", weights_only=True)
-    whole, best = state["update"] == state["updates"], (state["watch"] or {}).get("best", {})
-    for name, newest in state["models"].items():
+    for name, weights in state["models"].items():
         drafter = fresh(name, target, 0)
-        own = {key.removeprefix("net."): weight for key, weight in newest.items()}
-        drafter.net.load_state_dict(best.get(name, own) if whole else own)
+        own = {key.removeprefix("net."): weight for key, weight in weights.items()}
+        drafter.net.load_state_dict(own)
         drafter.net.to(target.device).eval().requires_grad_(False)
         drafter.vocabulary = torch.from_numpy(np.load(words)) if words.exists() else None
         done = state["update"], state["updates"], state["spent"][name]
@@ -148,17 +136,12 @@ def export(target: Target, trained: Path, out: Path) -> list[str]:
 
 
 def _about(
-    drafter: Drafter,
-    recipe: dict[str, Any],
-    update: int,
-    of: int | None,
-    seconds: float,
-    **more: Any,
+    drafter: Drafter, recipe: dict[str, Any], update: int, of: int | None, seconds: float
 ) -> dict[str, Any]:
     """What a drafter's config says about its training; files and folders by their names."""
     paths = {key: Path(recipe[key]).name for key in ("prompts", "start") if recipe.get(key)}
     done = {"updates": update, "of": of, "seconds": round(seconds)}
-    training = {**recipe, **paths, **done, **more}
+    training = {**recipe, **paths, **done}
     return {"parameters": parameters(drafter.net), "training": training, "commit": commit()}
 
 

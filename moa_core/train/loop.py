@@ -23,7 +23,6 @@ from tqdm import tqdm
 
 from moa_core.errors import UserError
 from moa_core.train.batches import Batch, Batches
-from moa_core.train.measure import Progress
 
 Step = Callable[[nn.Module, Batch, Any, int], tuple[Tensor, dict[str, Tensor]]]
 Count = Callable[[Batch], Tensor]
@@ -104,13 +103,12 @@ class TrainingRun:
         schedule: Schedule,
         machine: Machine,
         recipe: Mapping[str, Any],
-        watch: Progress | None = None,
     ) -> None:
         """recipe: all settings that shape the result, besides the schedule. A run resumes only
         with the same ones.
         """
         self.folder, self.batches, self.schedule = folder, batches, schedule
-        self.machine, self.watch = machine, watch
+        self.machine = machine
         self.recipe = json.loads(json.dumps({**recipe, "schedule": asdict(schedule)}, default=str))
         folder.mkdir(parents=True, exist_ok=True)
         self.update, self.updates, self.seconds = 0, schedule.updates, 0.0
@@ -153,7 +151,6 @@ class TrainingRun:
                 self.seconds = before + now - begun
                 if self.schedule.minutes is not None:
                     mark = self._probe(self.update - first, mark, bar)
-                begun += self._look()
                 last = self._done
                 if self.update % LOG_EVERY == 0 or last:
                     self._log(parts, bar)
@@ -209,14 +206,6 @@ class TrainingRun:
             optimiser.zero_grad(set_to_none=True)
         return norm
 
-    def _look(self) -> float:
-        """Let the watch measure if due. Returns the seconds that this took."""
-        if self.watch is None or not self.watch.due(self.update, self.updates):
-            return 0.0
-        begun = time.monotonic()
-        self._write({"measured": self.watch.measure(self.update, self.spent)})
-        return time.monotonic() - begun
-
     @property
     def _done(self) -> bool:
         ends = [end for end in (self.updates, self.machine.stop_at) if end is not None]
@@ -246,10 +235,7 @@ class TrainingRun:
         flat = torch.stack([value.float() for of in parts.values() for value in of.values()])
         found = iter(flat.tolist())
         values = {name: {k: round(next(found), 5) for k in of} for name, of in parts.items()}
-        self._write(values)
         bar.set_postfix({name: f"{of['loss']:.3f}" for name, of in values.items()})
-
-    def _write(self, values: Mapping[str, Any]) -> None:
         line = {"update": self.update, "seconds": round(self.seconds, 1), **values}
         with (self.folder / "log.jsonl").open("a", encoding="utf-8") as log:
             log.write(json.dumps(line) + "\n")
@@ -262,7 +248,6 @@ class TrainingRun:
             "updates": self.updates,
             "seconds": self.seconds,
             "spent": self.spent,
-            "watch": self.watch and self.watch.state_dict(),
             "place": self.batches.place,
             "models": {name: model.state_dict() for name, model in self.models.items()},
             "optimisers": {
@@ -304,8 +289,6 @@ class TrainingRun:
         self.updates = state["updates"]
         self.seconds, self.batches.place = state["seconds"], tuple(state["place"])
         self.spent = state["spent"]
-        if self.watch:
-            self.watch.load_state_dict(state["watch"])
 
 
 def _clock(now: Callable[[], float] = perf_counter) -> float:

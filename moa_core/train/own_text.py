@@ -70,8 +70,8 @@ class Chat:
     start: int
 
 
-def prompts_in(path: Path, kept: bool = False) -> list[tuple[int, str]]:
-    """Line and text of each prompt for training, or of the 2 % that a hash holds out (`kept`).
+def prompts_in(path: Path) -> list[tuple[int, str]]:
+    """Line and text of each prompt but the 2 % that a hash holds out.
 
     Of a chat, the prompt is the first thing that the user says.
     """
@@ -85,7 +85,7 @@ def prompts_in(path: Path, kept: bool = False) -> list[tuple[int, str]]:
                 prompt = next(said, "")
             case _:
                 raise UserError(f"Line {number} of {path} has no prompt and no messages.")
-        if (bucket(prompt) < HELD_OUT_PERCENT) == kept:
+        if bucket(prompt) >= HELD_OUT_PERCENT:
             found.append((number - 1, prompt))
     return found
 

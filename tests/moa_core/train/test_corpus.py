@@ -4,7 +4,6 @@ import copy
 import gzip
 import json
 import random
-from typing import Any
 
 import datasets
 import pytest
@@ -59,18 +58,6 @@ def test_a_folder_that_cannot_be_read_gets_a_sentence(tmp_path, name, data, word
     (tmp_path / name).write_bytes(data)
     with pytest.raises(UserError, match=words):
         load(tmp_path)
-
-
-def test_splits_are_stable_and_share_no_document(tmp_path):
-    def texts(split: Any) -> set[str | None]:
-        return {document.text for document in load(tmp_path, split)}
-
-    (tmp_path / "a.txt").write_text(f"\n{END_OF_DOCUMENT}\n".join(map(str, range(2_000))))
-    train, held_out = texts("train"), texts("heldout")
-    assert train.isdisjoint(held_out) and 20 < len(held_out) < 60
-    assert len(train | held_out) == 2_000 and held_out == texts("heldout")
-    (tmp_path / "a.txt").write_text(f"\n{END_OF_DOCUMENT}\n".join(sorted(train | held_out)[:49]))
-    assert not texts("heldout") and len(texts("train")) == 49  # too few to hold any out
 
 
 def test_epochs_repeat_by_seed_and_differ_by_number():
