@@ -95,11 +95,6 @@ def fetch_weights(spec: str, report: Report = silent, pickles: bool = False) -> 
     return _fetch(spec, (*CONFIGS, "pytorch_model*.bin"), report)
 
 
-def fetch_file(spec: str, name: str, report: Report = silent) -> Path:
-    """One file of a repository."""
-    return _fetch(spec, (name,), report) / name
-
-
 def _fetch(spec: str, patterns: Sequence[str], report: Report = silent) -> Path:
     """The folder with a repository's files, downloaded if they are not in the cache. UserError,
     saying what to do, if they are not available."""
@@ -256,7 +251,7 @@ def _from_hub(report: Report) -> Path:
     if constants.HF_HUB_OFFLINE:
         raise UserError("HF_HUB_OFFLINE forbids the Hub")
     try:
-        return _checked(fetch_file(f"{REPOSITORY}@{REVISION}", FILE, report))
+        return _checked(_fetch(f"{REPOSITORY}@{REVISION}", [FILE], report) / FILE)
     except UserError as error:
         if isinstance(error.__cause__, errors.LocalEntryNotFoundError):
             raise UserError(f"the Hub at {constants.ENDPOINT} does not answer") from None

@@ -110,7 +110,9 @@ def load_target(
     if catalog.on_hub(place):
         folder = catalog.files_of(place, report)
         report(f"Loading {name}.")
-    model = model_in(folder, str(spec or place), **_options(wanted, where, bits))
+    with saying(f"The target {spec or place} cannot be loaded"):
+        options = careful() | _options(wanted, where, bits)
+        model = AutoModelForCausalLM.from_pretrained(folder, **options)
     target = Target(model.requires_grad_(False), tokenizer_in(folder), name, need)
     target.eos_ids, target.drafts = _eos_ids(target), precision
     if drafts == "int8" and (target.device.type != "cpu" or target.dtype != torch.float32):
@@ -122,12 +124,6 @@ def _called(place: Path | str) -> str:
     if isinstance(place, Path):
         return place.stem if place.suffix == gguf.SUFFIX else place.name
     return short_name(place)
-
-
-def model_in(folder: Path, name: str, **options: Any) -> PreTrainedModel:
-    """The model of a target's folder. UserError if its files are missing or damaged."""
-    with saying(f"The target {name} cannot be loaded"):
-        return AutoModelForCausalLM.from_pretrained(folder, **{**careful(), **options})
 
 
 def _options(dtype: torch.dtype, device: torch.device, bits: int | None) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -93,7 +94,7 @@ class Batches:
         self.place: tuple[int, int] = (0, 0)
         self._tokenizer, self.rows = tokenizer, rows
         self._data, self._own, self._row_length, self._seed = data, own, row_length, seed
-        self._prepared: tuple[int, Epoch] | None = None
+        self._epoch = lru_cache(1)(self.prepare)
 
     def about(self) -> str:
         return f"Training on {self._epoch(self.place[0])}"
@@ -130,11 +131,6 @@ class Batches:
                 "shorter --row-length, or more text."
             )
         return f"No document in {data or OWN} can be trained on: all are empty or refused."
-
-    def _epoch(self, number: int) -> Epoch:
-        if self._prepared is None or self._prepared[0] != number:
-            self._prepared = number, self.prepare(number)
-        return self._prepared[1]
 
     def prepare(self, number: int) -> Epoch:
         """An epoch's rows."""

@@ -93,7 +93,13 @@ def train_drafters(
             f"--row-length of at most {target.context}."
         )
     out.mkdir(parents=True, exist_ok=True)
-    batches = _batches(target, data, out, plan, machine.workers)
+    own = None
+    if plan.prompts:
+        own = out / "own_text.npz"
+        workers = machine.workers if target.device.type == "cpu" else 1
+        writing = own_text.Writing(plan.prompts, plan.seed)
+        own_text.write(target, own, plan.own_tokens, writing, workers)
+    batches = Batches(data, tokenizer_of(target), plan.rows, plan.row_length, plan.seed, own)
     drafters = {method: _begun(method, target, plan) for method in plan.methods}
     if plan.start is None:
         words = _words(target, batches, out / "words.npy", plan.words) if plan.words else None
@@ -219,16 +225,6 @@ def _first_weights(
             transplant(trainee, drafter, target, taught)
         elif isinstance(drafter, MoADrafter):
             refit(trainee, drafter, taught)
-
-
-def _batches(target: Target, data: Path | None, out: Path, plan: Plan, workers: int) -> Batches:
-    """Batches, after the target has written the text that the plan asks for."""
-    own = None
-    if plan.prompts:
-        own, processes = out / "own_text.npz", workers if target.device.type == "cpu" else 1
-        writing = own_text.Writing(plan.prompts, plan.seed)
-        own_text.write(target, own, plan.own_tokens, writing, processes)
-    return Batches(data, tokenizer_of(target), plan.rows, plan.row_length, plan.seed, own)
 
 
 def _step(

@@ -10,7 +10,7 @@ from moa_core.bench.suites import QUESTIONS, SUITES, load_suite, suite_ids
 from moa_core.errors import UserError
 from moa_core.text import chat_ids, prompt_ids
 from moa_core.train.corpus import HELD_OUT_PERCENT, Document, bucket, chat
-from moa_core.train.encode import encode
+from moa_core.train.encode import encode_many
 from tests.models import speaking_target, tiny_target, tiny_tokenizer
 
 
@@ -94,7 +94,7 @@ def test_ids_are_those_the_models_are_trained_with():
     for prompt in load_suite("tuning"):
         ids = chat_ids(tokenizer, prompt.messages)
         reply = {"role": "assistant", "content": ""}
-        trained = encode(Document("x", (*prompt.messages, reply)), tokenizer).ids
+        trained = next(encode_many([Document("x", (*prompt.messages, reply))], tokenizer)).ids
         assert trained[: len(ids)] == ids and len(trained) == len(ids) + 1  # the end of the turn
         if len(prompt.messages) == 1:
             assert ids == prompt_ids(tokenizer, prompt.messages[0]["content"])

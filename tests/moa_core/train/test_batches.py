@@ -50,7 +50,7 @@ def test_a_resume_goes_on_with_the_next_batch_epochs_included(data):
 
 def test_the_last_batch_of_an_epoch_is_given_where_it_is_full(data):
     class Six(Batches):
-        def _epoch(self, number: int) -> Epoch:
+        def prepare(self, number: int) -> Epoch:
             rows = (np.zeros((2 * ROWS, 4), kind) for kind in (np.int32, bool, np.int64))
             return Epoch(tuple(rows), 1, 1)
 

@@ -11,7 +11,7 @@ from transformers import PreTrainedTokenizerFast
 
 from moa_core.errors import UserError
 from moa_core.train.corpus import END_OF_DOCUMENT, Document, chat, fetch, load, shuffled
-from moa_core.train.encode import PADDING, encode, encode_many, pack
+from moa_core.train.encode import PADDING, Encoded, encode_many, pack
 from tests.models import CHATML, END, chatml_tokenizer, made_tokenizer, ultrachat
 
 CHAT = [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello."}]
@@ -102,6 +102,10 @@ def test_a_folder_like_a_data_set_is_read_as_one(tmp_path):
     found = load(fetch(str(ultrachat(tmp_path, 6)), tmp_path / "data"))
     assert len(found) == 6 and all(document.kind == "chat" for document in found)
     assert found[2].contents[1] == "It is 6, said the dog."
+
+
+def encode(document: Document, tokenizer: PreTrainedTokenizerFast) -> Encoded:
+    return next(encode_many([document], tokenizer))
 
 
 SPOKEN = [
