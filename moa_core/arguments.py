@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from moa_core.errors import UserError
-from moa_core.loading.presets import PRESETS, Preset, preset
+from moa_core.loading.presets import PRESETS, Preset
 from moa_core.untrusted import PICKLE, PICKLES
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ def chosen_preset(options: argparse.Namespace) -> Preset | None:
     """The preset, if one was named; its target takes the place of --target."""
     if options.preset is None:
         return None
-    found = preset(options.preset)
+    found = PRESETS[options.preset]
     if options.target:
         raise UserError("A preset has its own target: name --preset or --target, not both.")
     options.target = found.target

@@ -98,9 +98,3 @@ def pinned(spec: str | Path) -> bool:
     """Whether an id is in a preset, at the commit named here, so that its pickle may be opened. A
     folder never is."""
     return any(spec in (one.target, *one.by_method.values()) for one in PRESETS.values())
-
-
-def preset(name: str) -> Preset:
-    if name not in PRESETS:
-        raise UserError(f"There is no preset {name!r}: choose from {', '.join(PRESETS)}.")
-    return PRESETS[name]

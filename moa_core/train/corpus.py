@@ -45,7 +45,6 @@ def bucket(text: str) -> int:
 class Document:
     """A chat or a plain text."""
 
-    kind: str
     messages: Chat | None = None
     text: str | None = None
 
@@ -90,7 +89,7 @@ def _files(folder: Path) -> list[Path]:
 def _read(path: Path) -> Iterator[Document]:
     if ".jsonl" not in path.name:
         for document in filter(None, map(str.strip, BETWEEN.split(read_text(path)))):
-            yield Document("plain", text=document)
+            yield Document(text=document)
         return
     for number, row in json_lines(path):
         if (found := _document(row)) is None:
@@ -105,13 +104,13 @@ def _document(row: Any) -> Document | None:
     match row:
         case {"messages": [_, *_] as messages} if all(map(is_message, messages)):
             turns = (Message(role=m["role"], content=m["content"]) for m in messages)
-            return Document("chat", tuple(turns))
+            return Document(tuple(turns))
         case {"question": str(question), "answer": str(answer)}:
             parts = (row.get("context"), question)
             asked = "\n\n".join(part.strip() for part in parts if isinstance(part, str) and part)
-            return Document("chat", chat(asked, answer.strip()))
+            return Document(chat(asked, answer.strip()))
         case {"text": str(text)} if text.strip():
-            return Document("plain", text=text.strip())
+            return Document(text=text.strip())
     return None
 
 

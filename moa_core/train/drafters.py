@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
-from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field
 from itertools import islice
 from pathlib import Path
@@ -16,7 +15,6 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from moa_core.drafters.base import Drafter
 from moa_core.drafters.eagle import EagleDrafter
@@ -36,7 +34,7 @@ from moa_core.text import tokenizer_of
 from moa_core.train import losses, own_text
 from moa_core.train.batches import Batch, Batches
 from moa_core.train.loop import Machine, Schedule, TrainingRun
-from moa_core.train.masks import BLOCK, Masks, on_policy, predictable
+from moa_core.train.masks import BLOCK, Masks, on_policy
 from moa_core.train.teacher import Lesson, let_gradients_through, teach
 from moa_core.train.transplant import BATCHES, TOKENS, Taught, refit, suits, transplant
 from moa_core.train.unrolled import Eagle3Trainee
@@ -113,9 +111,9 @@ def train_drafters(
     lessons = _Lessons(target, drafters.values(), plan, run, words)
     if run.update == 0:
         _first_weights(target, drafters, trainees, batches, lessons, plan.start)
-    run.train(lessons, _step, count=lambda batch: predictable(batch).sum())
+    run.train(lessons)
     for name, drafter in drafters.items():
-        about = _about(drafter, run.recipe, run.update, run.updates, run.spent[name])
+        about = _about(drafter, run.recipe, run.update, run.updates, run.seconds)
         save_drafter(out / name, drafter, target, about, torch.bfloat16)
 
 
@@ -135,7 +133,7 @@ def export(target: Target, trained: Path, out: Path) -> list[str]:
         drafter.net.load_state_dict(own)
         drafter.net.to(target.device).eval().requires_grad_(False)
         drafter.vocabulary = torch.from_numpy(np.load(words)) if words.exists() else None
-        done = state["update"], state["updates"], state["spent"][name]
+        done = state["update"], state["updates"], state["seconds"]
         about = _about(drafter, state["recipe"], *done)
         save_drafter(out / name, drafter, target, about, torch.int8)
     return list(state["models"])
@@ -225,17 +223,6 @@ def _first_weights(
             transplant(trainee, drafter, target, taught)
         elif isinstance(drafter, MoADrafter):
             refit(trainee, drafter, taught)
-
-
-def _step(
-    model: nn.Module, batch: Batch, shared: tuple[Lesson, Masks], update: int
-) -> tuple[Tensor, losses.Stats]:
-    # On a CPU, the backward pass of fused attention is several times slower than matrix products,
-    # most of all for LSA's thousands of short sequences.
-    plain = batch.ids.device.type == "cpu"
-    with sdpa_kernel(SDPBackend.MATH) if plain else nullcontext():
-        loss: tuple[Tensor, losses.Stats] = model(batch, *shared, update)
-        return loss
 
 
 def trainee(drafter: Drafter, target: Target, weights: losses.Weights) -> losses.Trainee:

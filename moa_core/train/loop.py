@@ -11,21 +11,21 @@ import math
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
-from time import perf_counter
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn.attention import SDPBackend, sdpa_kernel
 from tqdm import tqdm
 
 from moa_core.errors import UserError
 from moa_core.train.batches import Batch, Batches
+from moa_core.train.masks import predictable
 
-Step = Callable[[nn.Module, Batch, Any, int], tuple[Tensor, dict[str, Tensor]]]
-Count = Callable[[Batch], Tensor]
 BETAS = 0.9, 0.95  # of AdamW
 FLOOR = 0.05  # the last learning rate, as a share of the peak
 LOG_EVERY = 25  # updates
@@ -52,6 +52,17 @@ class Machine:
 
     def autocast(self) -> torch.autocast:
         return torch.autocast(self.device, torch.bfloat16, enabled=self.bf16)
+
+    @contextmanager
+    def computing(self) -> Iterator[None]:
+        """For a forward pass whose backward pass follows.
+
+        On a CPU, that of fused attention is several times slower than matrix products, most of all
+        for LSA's thousands of short sequences.
+        """
+        plain = sdpa_kernel(SDPBackend.MATH) if self.device == "cpu" else nullcontext()
+        with self.autocast(), plain:
+            yield
 
 
 @dataclass(frozen=True)
@@ -113,7 +124,6 @@ class TrainingRun:
         folder.mkdir(parents=True, exist_ok=True)
         self.update, self.updates, self.seconds = 0, schedule.updates, 0.0
         self._kept = 0  # update of the checkpoint
-        self.spent = dict.fromkeys(models, 0.0)  # seconds, as if each had been trained alone
         self.models = {name: model.to(machine.device) for name, model in models.items()}
         self.optimisers = {name: optimisers(schedule, of) for name, of in models.items()}
         self._rows, rest = divmod(batches.rows, machine.parts)
@@ -124,17 +134,10 @@ class TrainingRun:
             )
         self._resume()
 
-    def train(
-        self,
-        prepare: Callable[[Batch, int], Any],
-        step: Step,
-        count: Count = lambda batch: torch.tensor(len(batch.ids)),
-    ) -> None:
+    def train(self, prepare: Callable[[Batch, int], tuple[Any, ...]]) -> None:
         """Train to the end of the schedule, or to an update before it.
 
-        prepare  computes once what all models share, such as a target's lesson on the batch
-        step     (model, batch, prepared, update) -> mean loss and its parts
-        count    number of tokens in the mean loss of a batch on the CPU
+        prepare  computes once what all models share: a target's lesson on the batch, and masks
         """
         bar = tqdm(total=self.updates, initial=self.update, smoothing=0.05)
         saved = begun = time.monotonic()
@@ -144,7 +147,7 @@ class TrainingRun:
             if not self._done:
                 bar.write(self.batches.about())
             while not self._done:
-                parts = self._advance(list(self._parts(next(stream), count)), prepare, step)
+                parts = self._advance(list(self._parts(next(stream))), prepare)
                 self.update += 1
                 bar.update()
                 now = time.monotonic()
@@ -163,36 +166,30 @@ class TrainingRun:
         finally:
             bar.close()
 
-    def _parts(self, whole: Batch, count: Count) -> Iterator[tuple[Batch, float]]:
-        """The parts of an update's rows, each with its share of `count`."""
-        total = float(count(whole))
+    def _parts(self, whole: Batch) -> Iterator[tuple[Batch, float]]:
+        """The parts of an update's rows, each with its share of the tokens of the mean loss."""
+        total = float(predictable(whole).sum())
         for start in range(0, len(whole.ids), self._rows):
             part = whole.part(slice(start, start + self._rows))
-            yield part, float(count(part)) / max(total, 1e-9)
+            yield part, float(predictable(part).sum()) / max(total, 1e-9)
 
     def _advance(
-        self, batches: list[tuple[Batch, float]], prepare: Callable[[Batch, int], Any], step: Step
+        self, batches: list[tuple[Batch, float]], prepare: Callable[[Batch, int], tuple[Any, ...]]
     ) -> dict[str, dict[str, Tensor]]:
         """One update of all models: their losses' parts."""
         parts: dict[str, dict[str, Tensor]] = {name: {} for name in self.models}
         for cpu_batch, share in batches:
             batch = cpu_batch.to(self.machine.device)
-            start = _clock()
             with self.machine.autocast():
                 shared = prepare(batch, self.update)
-            shared_seconds = _clock() - start
             for name, of in parts.items():
-                start = _clock()
-                with self.machine.autocast():
-                    loss, more = step(self.models[name], batch, shared, self.update)
+                with self.machine.computing():
+                    loss, more = self.models[name](batch, *shared, self.update)
                 (loss * share).backward()
                 for key, value in {"loss": loss.detach(), **more}.items():
                     of[key] = of.get(key, 0) + value * share
-                self.spent[name] += shared_seconds + _clock() - start
         for name, of in parts.items():
-            start = _clock()
             of["norm"] = self._step(name)
-            self.spent[name] += _clock() - start
         return parts
 
     def _step(self, name: str) -> Tensor:
@@ -223,9 +220,9 @@ class TrainingRun:
         if left <= 0:  # slow updates, or many kills
             self.updates = bar.total = self.update
         elif done == PROBE // 2:
-            mark = _clock(time.monotonic)
+            mark = _clock()
         elif done % PROBE == 0:
-            now = _clock(time.monotonic)
+            now = _clock()
             pace = (now - mark) / (PROBE - PROBE // 2 if done == PROBE else PROBE)
             self.updates, mark = self.update + int(left / pace), now
             bar.total = self.updates
@@ -247,7 +244,6 @@ class TrainingRun:
             "update": self.update,
             "updates": self.updates,
             "seconds": self.seconds,
-            "spent": self.spent,
             "place": self.batches.place,
             "models": {name: model.state_dict() for name, model in self.models.items()},
             "optimisers": {
@@ -288,11 +284,10 @@ class TrainingRun:
         self.update = self._kept = state["update"]
         self.updates = state["updates"]
         self.seconds, self.batches.place = state["seconds"], tuple(state["place"])
-        self.spent = state["spent"]
 
 
-def _clock(now: Callable[[], float] = perf_counter) -> float:
+def _clock() -> float:
     """The time after the device has finished its work."""
     if torch.cuda.is_available():
         torch.cuda.synchronize()
-    return now()
+    return time.monotonic()

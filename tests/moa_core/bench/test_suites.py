@@ -94,7 +94,7 @@ def test_ids_are_those_the_models_are_trained_with():
     for prompt in load_suite("tuning"):
         ids = chat_ids(tokenizer, prompt.messages)
         reply = {"role": "assistant", "content": ""}
-        trained = next(encode_many([Document("x", (*prompt.messages, reply))], tokenizer)).ids
+        trained = next(encode_many([Document((*prompt.messages, reply))], tokenizer)).ids
         assert trained[: len(ids)] == ids and len(trained) == len(ids) + 1  # the end of the turn
         if len(prompt.messages) == 1:
             assert ids == prompt_ids(tokenizer, prompt.messages[0]["content"])

@@ -25,7 +25,7 @@ from moa_core.loading.catalog import (
 )
 from moa_core.loading.catalog import bundle as bundle_of
 from moa_core.loading.load import load_drafter, load_method, load_target, wanted_drafts
-from moa_core.loading.presets import LLAMA3_EAGLE, PRESETS, preset
+from moa_core.loading.presets import LLAMA3_EAGLE, PRESETS
 from moa_core.model.target import Target
 
 
@@ -121,7 +121,6 @@ REFUSED: list[tuple[Callable[[Target], object], str]] = [
     (lambda t: load_drafter("eagl2", t), f"no drafter 'eagl2': choose from {OFFERED}, or"),
     (lambda t: layers_needed("eagl2"), f"no drafter 'eagl2': choose from {OFFERED}, or"),
     (lambda t: named("", ["vanilla"]), "vanilla has no files of its own"),
-    (lambda t: preset("llama9"), "no preset 'llama9': choose from llama3-8b, qwen3"),
     (lambda t: load_drafter("moa-n2", t), r"N = 2 \(trained: 0, 1\).* --methods moa-n2"),
     (lambda t: load_drafter("moa-n0", t, 1), "trained for TLI N=0 and cannot draft with N=1"),
     (

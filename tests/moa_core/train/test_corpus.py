@@ -61,7 +61,7 @@ def test_a_folder_that_cannot_be_read_gets_a_sentence(tmp_path, name, data, word
 
 
 def test_epochs_repeat_by_seed_and_differ_by_number():
-    documents = [Document("plain", text=str(n or "")) for n in range(21)]
+    documents = [Document(text=str(n or "")) for n in range(21)]
     first, again, other = (shuffled(documents, 1, number) for number in (0, 0, 1))
     assert first == again != other and len(first) == len(other) == 20
     assert {one.text for one in first} == {str(n) for n in range(1, 21)}  # an empty one goes
@@ -100,7 +100,7 @@ def test_a_data_set_without_text_or_out_of_reach_gets_a_sentence(hub, tmp_path, 
 
 def test_a_folder_like_a_data_set_is_read_as_one(tmp_path):
     found = load(fetch(str(ultrachat(tmp_path, 6)), tmp_path / "data"))
-    assert len(found) == 6 and all(document.kind == "chat" for document in found)
+    assert len(found) == 6 and all(document.messages for document in found)
     assert found[2].contents[1] == "It is 6, said the dog."
 
 
@@ -117,7 +117,7 @@ SPOKEN = [
 def test_ids_and_masks_are_the_templates(tokenizer):
     talk = chat("Hello there.", "Hi: how are you?", "Fine.", "Good.")
     for messages in (list(talk), [SPOKEN[0], *talk]):
-        ids, mask = encode(Document("chat", tuple(messages)), tokenizer)
+        ids, mask = encode(Document(tuple(messages)), tokenizer)
         assert ids == tokenizer.apply_chat_template(messages, return_dict=False)
         asked = tokenizer.apply_chat_template(
             messages[:-1], add_generation_prompt=True, return_dict=False
@@ -133,7 +133,7 @@ TALK = tuple(chat("What is 3 + 4?", "It is 7.", "And <|im_end|> then?", "The fox
 
 def test_a_foreign_template_marks_what_the_assistant_writes():
     tokenizer = chatml_tokenizer()
-    ids, mask = encode(Document("chat", TALK), tokenizer)
+    ids, mask = encode(Document(TALK), tokenizer)
     spoken = tokenizer.decode([token for token, on in zip(ids, mask, strict=True) if on])
     assert spoken == "It is 7.<|im_end|>The fox ran.<|im_end|>"
     # Written out in a text it stays text: five turns end, the system's included.
@@ -141,13 +141,13 @@ def test_a_foreign_template_marks_what_the_assistant_writes():
     assert tokenizer("<|im_end|>")["input_ids"] == [tokenizer.eos_token_id]  # left as it was
     plain = [{**m, "content": m["content"].replace("<|im_end|> ", "")} for m in TALK]
     whole = tokenizer.apply_chat_template(plain, return_dict=False)
-    assert encode(Document("chat", tuple(plain)), tokenizer).ids == whole
+    assert encode(Document(tuple(plain)), tokenizer).ids == whole
     behind = copy.deepcopy(tokenizer)
     behind.chat_template = CHATML.replace("}}<|im_end|>", "}}\n<|im_end|>")
-    ids, mask = encode(Document("chat", TALK), behind)
+    ids, mask = encode(Document(TALK), behind)
     spoken = [token for token, on in zip(ids, mask, strict=True) if on]
     assert spoken.count(behind.eos_token_id) == 2
-    ids, mask = encode(Document("plain", text="The fox ran."), tokenizer)
+    ids, mask = encode(Document(text="The fox ran."), tokenizer)
     assert ids == [*tokenizer("The fox ran.")["input_ids"], tokenizer.eos_token_id] and all(mask)
 
 
@@ -155,8 +155,8 @@ def test_chats_that_a_template_refuses_are_left_out():
     first = "{% if messages[0]['role'] == 'system' %}{{ raise_exception('No system') }}{% endif %}"
     tokenizer = copy.deepcopy(chatml_tokenizer())
     tokenizer.chat_template = first + CHATML
-    refused = Document("chat", ({"role": "system", "content": "Be brief."}, *TALK))
-    assert len(list(encode_many([refused, Document("chat", TALK), refused], tokenizer))) == 1
+    refused = Document(({"role": "system", "content": "Be brief."}, *TALK))
+    assert len(list(encode_many([refused, Document(TALK), refused], tokenizer))) == 1
     with pytest.raises(UserError, match="No system"):
         list(encode_many([refused, refused], tokenizer))
 
