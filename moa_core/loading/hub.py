@@ -189,30 +189,22 @@ def default_place() -> Path:
     return cache_folder() / DEFAULT
 
 
-def is_here() -> bool:
-    """Whether the target needs neither a download nor a conversion."""
-    return _converted().is_dir()
-
-
 def default_folder(report: Report = silent) -> Path:
     """The target as a transformers folder in float32, downloaded and converted if it is not there.
 
     report  gets a sentence about the progress
     UserError, naming the places and what to do, if the file cannot be had.
     """
-    if not is_here():
+    folder = default_place() / f"float32-{gguf.KEPT}"
+    if not folder.is_dir():
         with saying(f"{DEFAULT} cannot be kept in {default_place()}"):
             found = _file(report)
             report(f"Preparing {DEFAULT}, once.")
-            with making(_converted()) as part:
+            with making(folder) as part:
                 gguf.convert(found, part)
                 (part / "LICENSE").write_bytes(LICENCE.read_bytes())
                 (part / "NOTICE").write_text(NOTICE, encoding="utf-8")
-    return _converted()
-
-
-def _converted() -> Path:
-    return default_place() / f"float32-{gguf.KEPT}"
+    return folder
 
 
 def _file(report: Report) -> Path:
