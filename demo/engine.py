@@ -33,7 +33,6 @@ from moa_core.loading.hub import size as amount
 from moa_core.loading.load import load_method, load_target, pick_device
 from moa_core.loading.presets import untrained
 from moa_core.model.target import Target, parameters
-from moa_core.runtime import settle
 from moa_core.text import prompt_ids
 
 log = logging.getLogger(__name__)
@@ -167,7 +166,7 @@ class Engine:
 
         default = spec == hub.DEFAULT and self._named is None
         target = load_target(None if default else spec, **how, report=heard)
-        self._threads[name] = settle(target)
+        self._threads[name] = torch.get_num_threads()
         return target
 
     def wait(self, target: str, seconds: float) -> None:

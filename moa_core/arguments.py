@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import math
 import os
 import sys
 from collections.abc import Sequence
@@ -11,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from moa_core.errors import UserError
-from moa_core.loading.presets import PRESETS, Preset, preset
+from moa_core.loading.presets import PRESETS, Preset
 from moa_core.untrusted import PICKLE, PICKLES
 
 if TYPE_CHECKING:
@@ -83,7 +82,7 @@ def chosen_preset(options: argparse.Namespace) -> Preset | None:
     """The preset, if one was named; its target takes the place of --target."""
     if options.preset is None:
         return None
-    found = preset(options.preset)
+    found = PRESETS[options.preset]
     if options.target:
         raise UserError("A preset has its own target: name --preset or --target, not both.")
     options.target = found.target
@@ -135,18 +134,6 @@ def check_new(folder: Path) -> None:
     check_folder(folder)
     if os.path.isdir(folder) and os.listdir(folder):
         raise UserError(f"{folder} is not empty: name another folder.")
-
-
-def numbers(option: str, text: str, example: str) -> dict[str, float]:
-    """An option's list of name=number, all above 0. UserError for anything else."""
-    try:
-        pairs = [item.split("=") for item in text.split(",") if item.strip()]
-        found = {name.strip(): float(number) for name, number in pairs}
-        if len(found) == len(pairs) and all(0 < one < math.inf for one in found.values()):
-            return found
-    except ValueError:
-        pass
-    raise UserError(f"{option} {text} is not a list of name=number above 0, as in {example}.")
 
 
 def on_terminal(words: str) -> None:

@@ -17,14 +17,8 @@ from moa_core.errors import UserError
 if TYPE_CHECKING:
     import torch
 
-    from moa_core.model.target import Target
-
 ROOT = Path(__file__).parents[1]
-LARGE = 1e8  # parameters of a model that is large enough to use all threads
 MOST = 1024  # most threads
-READ, NODES = 64, 12  # tokens of the prompt; drafts of the tree
-TIMES = 8
-
 PRIMITIVES = 128  # oneDNN's cached kernels: one per matrix shape and number of rows
 # Bytes: larger blocks are freed at once; this much may stay free at the top.
 MAPPED, LEFT = 4 << 20, 8 << 20
@@ -34,60 +28,15 @@ CONTAINER = Path("/sys/fs/cgroup")  # Linux: a container's limits
 EVERY = 20.0  # seconds between searches for free pages, each of 3 to 100 ms
 
 
-def check_threads(asked: int | None) -> None:
-    """UserError for an invalid number of threads. None: the fastest number."""
-    if asked is not None and not 1 <= asked <= MOST:
+def use_threads(asked: int | None) -> None:
+    """Set this thread's number of threads; None leaves it. UserError for an invalid number."""
+    if asked is None:
+        return
+    if not 1 <= asked <= MOST:
         raise UserError(f"--threads must be a whole number from 1 to {MOST}.")
-
-
-def settle(target: Target, asked: int | None = None) -> int:
-    """Set this thread's number of threads: the given one, OMP_NUM_THREADS, or the fastest."""
     import torch
 
-    if asked or (target.device.type == "cpu" and "OMP_NUM_THREADS" not in os.environ):
-        torch.set_num_threads(asked or quickest(target))
-    return torch.get_num_threads()
-
-
-def quickest(target: Target) -> int:
-    """The fastest number of threads, among powers of two up to torch's own number.
-
-    In a small model, operations are so short that threads wait for each other. So steps of the
-    target are timed with each number; a large model uses all threads. A smaller number wins unless
-    a larger one is 5 % faster.
-    """
-    import torch
-
-    target, most = target.fork(), torch.get_num_threads()
-    size = sum(weight.numel() for weight in target.model.parameters())
-    if most == 1 or size > LARGE or getattr(target.model, "is_quantized", False):
-        return most
-    best, least = most, float("inf")
-    with torch.inference_mode():
-        try:
-            for number in [*(2**n for n in range(most.bit_length()) if 2**n < most), most]:
-                torch.set_num_threads(number)
-                took = _seconds(target)
-                if took < 0.95 * least:
-                    best, least = number, took
-            return best
-        finally:
-            torch.set_num_threads(most)
-
-
-def _seconds(target: Target) -> float:
-    """Seconds of the fastest plain step plus the fastest verification of a tree."""
-    from moa_core.decoding.tree import DraftTree
-
-    chain = DraftTree.chain(0, [0] * NODES, [0.0] * NODES)
-    target.prefill([0] * READ, READ + NODES + 1)  # a run keeps its initial number of threads
-
-    def took(tree: DraftTree) -> float:
-        began = time.perf_counter()
-        target.verify(tree)
-        return time.perf_counter() - began
-
-    return sum(min(took(tree) for _ in range(TIMES)) for tree in (DraftTree.only_root(0), chain))
+    torch.set_num_threads(asked)
 
 
 def quiet() -> None:

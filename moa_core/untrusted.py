@@ -3,10 +3,12 @@ are opened only on request. Does not import torch at the top."""
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 import re
-from collections.abc import Mapping
+import zlib
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -42,6 +44,26 @@ def parsed(text: str) -> Any:
         return json.loads(text)
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
+
+
+def read_text(path: Path) -> str:
+    """The text of a file, which may be compressed. UserError if it cannot be read."""
+    try:
+        data = path.read_bytes()
+        return (gzip.decompress(data) if path.suffix == ".gz" else data).decode()
+    except (OSError, EOFError, UnicodeDecodeError, zlib.error) as error:
+        raise UserError(f"{path} cannot be read: {error}.") from error
+
+
+def json_lines(path: Path) -> Iterator[tuple[int, Any]]:
+    """The number, from 1, and content of each line but empty ones. UserError, naming the line, for
+    one that is not JSON."""
+    for number, line in enumerate(read_text(path).split("\n"), 1):
+        try:
+            if line.strip():
+                yield number, parsed(line)
+        except ValueError as error:
+            raise UserError(f"Line {number} of {path} is not JSON: {error}.") from None
 
 
 def is_message(found: Any) -> bool:

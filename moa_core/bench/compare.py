@@ -9,13 +9,14 @@ from moa_core.arguments import chosen_preset, target_of
 from moa_core.bench.methods import PEERS, Method, checksum, load_methods, needs_files
 from moa_core.bench.records import head, write
 from moa_core.bench.results import figures, table
-from moa_core.bench.run import Contender, Decoding, keep_settings, one_tree, run_all
+from moa_core.bench.run import Decoding, keep_settings, one_tree, run_all
 from moa_core.bench.suites import SETS, Prompt, load_suite, suite_hash, suite_ids
+from moa_core.decoding.tree import TreeSettings
 from moa_core.drafters.names import VANILLA, listed
 from moa_core.loading.catalog import DEFAULT_DRAFTER, known_drafters
-from moa_core.loading.load import form_name
+from moa_core.loading.memory import form_name
 from moa_core.model.target import Target
-from moa_core.runtime import quiet, settle
+from moa_core.runtime import quiet
 
 METHODS = (VANILLA, "ngram", "eagle2", DEFAULT_DRAFTER)
 EACH = 10  # prompts of each question set
@@ -29,20 +30,14 @@ def run(options: argparse.Namespace) -> None:
     prompts = load_suite(options.suite, options.limit)
     tree = one_tree(options.tree)
     Decoding(options.max_new_tokens, options.temperature).settings(None, 0, 0)  # wrong numbers
-    target, methods = _loaded(options)
+    target, methods = _loaded(options, tree)
     ids, folder = suite_ids(prompts, target), options.out
     eos_ids = () if options.ignore_eos else target.eos_ids
     decoding = Decoding(options.max_new_tokens, options.temperature, options.seed, eos_ids)
     settings = _settings(options, target, methods, prompts)
     facts = keep_settings(folder, settings, target.device)
-    contenders = {
-        name: Contender(method, tree if method.trees else None) for name, method in methods.items()
-    }
-    runs = run_all(contenders, prompts, ids, options.repeat, decoding, folder / "runs.jsonl")
-    about = {
-        name: {**one.method.about(), "tree": one.tree and one.tree.as_dict()}
-        for name, one in contenders.items()
-    }
+    runs = run_all(methods, prompts, ids, options.repeat, decoding, folder / "runs.jsonl")
+    about = {name: method.about() for name, method in methods.items()}
     measured = figures(runs, about, options.temperature == 0)
     known = {"name": target.name, "dtype": settings["dtype"]}
     results = head("bench", options.given, **facts, target=known, methods=measured)
@@ -51,7 +46,7 @@ def run(options: argparse.Namespace) -> None:
     print(f"{table(measured)}\n\n{folder / 'summary.json'}")
 
 
-def _loaded(options: argparse.Namespace) -> tuple[Target, dict[str, Method]]:
+def _loaded(options: argparse.Namespace, tree: TreeSettings) -> tuple[Target, dict[str, Method]]:
     preset = chosen_preset(options)
     there = [VANILLA, *known_drafters()]
     names = [VANILLA, *preset.by_method] if preset else [one for one in METHODS if one in there]
@@ -59,8 +54,7 @@ def _loaded(options: argparse.Namespace) -> tuple[Target, dict[str, Method]]:
         names = listed(options.methods, [*PEERS, *known_drafters()])
     specs = {one: preset.drafter(one) if preset and needs_files(one) else one for one in names}
     target = target_of(options, [spec for name, spec in specs.items() if needs_files(name)])
-    settle(target, options.threads)
-    return target, load_methods(names, target, specs)
+    return target, load_methods(names, target, specs, tree)
 
 
 def _settings(

@@ -16,12 +16,12 @@ from moa_core.bench.suites import load_suite, suite_ids
 from moa_core.decoding.decode import Settings, decode
 from moa_core.decoding.trace import Trace
 from moa_core.decoding.tree import DraftTree
+from moa_core.drafters.base import Vanilla
 from moa_core.engine import accelerate
-from moa_core.loading.load import load_drafter, load_target
+from moa_core.loading.load import load_target
 from moa_core.model.target import Target
 
 PAST, PROMPT, LENGTH = 200, 500, 64  # tokens: in the cache; of a timed prompt; of an answer
-PHASES = "draft", "verify", "other"
 
 
 def chain(ids: list[int]) -> DraftTree:
@@ -38,7 +38,7 @@ def call_ms(target: Target, ids: list[int], count: int) -> float:
 
 def apart(targets: list[Target], prompts: list[list[int]]) -> str:
     """How far the second target is from the first, on the text that the first writes."""
-    divergence, same, count, plain = 0.0, 0, 0, load_drafter("vanilla", targets[0])
+    divergence, same, count, plain = 0.0, 0, 0, Vanilla()
     for ids in prompts:
         text = Trace(events=list(decode(targets[0], plain, ids, Settings(LENGTH)))).output_ids
         logits = []
@@ -51,25 +51,14 @@ def apart(targets: list[Target], prompts: list[list[int]]) -> str:
     return f"KL {divergence / count:.4f}, same first choice {same / count:.1%} of {count}"
 
 
-def phases(target: Target, method: str, prompts: list[list[int]]) -> str:
-    """The time of an average cycle, by phase, and the acceptance length."""
-    drafter, trace = load_drafter(method, target), Trace()
-    runs = [Trace(events=list(decode(target, drafter, ids, Settings(LENGTH)))) for ids in prompts]
-    trace.events = [event for run in runs for event in run.events]
-    cycles = sum(len(run.cycles) for run in runs)
-    spent = {name: 1e3 * sum(run.seconds[name] for run in runs) / cycles for name in PHASES}
-    return ", ".join(f"{name} {ms:.1f} ms" for name, ms in spent.items()) + f", tau {trace.tau:.2f}"
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--target", help="default: smollm2-135m")
     parser.add_argument("--tokens", default=f"1,2,4,8,12,16,24,32,{PROMPT}", help="of a call")
     parser.add_argument("--repeats", type=int, default=11)
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
-    parser.add_argument("--methods", default="", help="also the time of their cycles, by phase")
     parser.add_argument("--quality", action="store_true", help="also how far int8 is from float32")
-    parser.add_argument("--limit", type=int, default=8, help="prompts of MT-bench for the last two")
+    parser.add_argument("--limit", type=int, default=8, help="prompts of MT-bench for it")
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
     target = load_target(options.target, "float32", "cpu")
@@ -84,13 +73,10 @@ def main() -> None:
                 base = first.setdefault(one.precision, median(own))
                 print(f"{one.precision:8} {count:3} tokens {median(own):7.1f} ms", end="")
                 print(f" {median(own) / base:6.2f} x the first", flush=True)
-    prompts = suite_ids(load_suite("mt_bench", options.limit)[: options.limit], target)
     if options.quality:
+        prompts = suite_ids(load_suite("mt_bench", options.limit)[: options.limit], target)
         with torch.inference_mode():
-            print("int8 to float32:", apart(targets, prompts), flush=True)
-    for method in filter(None, options.methods.split(",")):
-        for one in targets:
-            print(f"{one.precision} {method}, a cycle:", phases(one, method, prompts), flush=True)
+            print("int8 to float32:", apart(targets, prompts))
 
 
 if __name__ == "__main__":

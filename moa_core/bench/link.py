@@ -17,7 +17,7 @@ import torch
 from moa_core.bench.methods import STREAM, Ours, Record, checksum, written
 from moa_core.bench.records import Row, check_out, head, write
 from moa_core.bench.results import aligned, grouped, outputs, shown
-from moa_core.bench.run import Contender, Decoding, keep_settings, one_tree, run_all
+from moa_core.bench.run import Decoding, keep_settings, one_tree, run_all
 from moa_core.bench.suites import load_suite, suite_hash, suite_ids
 from moa_core.decoding.decode import Settings, decode
 from moa_core.decoding.trace import Prefilled, Trace, Verified
@@ -38,7 +38,6 @@ from moa_core.runtime import quiet
 LOCAL = "local"  # no server: target and drafter in one process
 DIRECT = "direct"  # the server's process, without an emulated link
 EACH = 2  # prompts of each kind
-ROOT = TreeSettings(1, 1, 1)  # plain decoding drafts nothing
 SHARED = ("max_new_tokens", "temperature", "seed", "ignore_eos", "repeat")
 SHOWN = {"ms_per_token": 1, "calls_per_100": 1, "server_s_per_100": 3, "down_per_token": 0}
 
@@ -47,10 +46,10 @@ class OverLink(Ours):
     """A drafter with its target across a link, or in this process without an address."""
 
     def __init__(
-        self, name: str, target: Target, drafter: Drafter, address: Address | None = None,
-        settings: LinkSettings | None = None,
+        self, name: str, target: Target, drafter: Drafter, tree: TreeSettings,
+        address: Address | None = None, settings: LinkSettings | None = None,
     ) -> None:  # fmt: skip
-        super().__init__(name, target, drafter)
+        super().__init__(name, target, drafter, tree)
         self._address, self._settings = address, settings
 
     def run(self, ids: Sequence[int], settings: Settings) -> Record:
@@ -91,11 +90,11 @@ def run(options: argparse.Namespace) -> None:
     with ExitStack() as stack:
         address, near = _served(options, names, stack)
         whole = load_target(options.target, options.dtype, options.device)
-        contenders = _contenders(names, links, address, near, whole, tree)
+        methods = _placed(names, links, address, near, whole, tree)
         settings = {
             **{name: getattr(options, name) for name in SHARED},
             "prompts": len(prompts), "limit": options.limit or EACH, "tree": asdict(tree),
-            "draft_precision": {name: one.method.precision for name, one in contenders.items()},
+            "draft_precision": {name: one.precision for name, one in methods.items()},
             "suite_hash": suite_hash(prompts), "methods": names,
             "links": {label: one.spec for label, one in links.items()},
             "weights": checksum([whole.head.weight]),
@@ -105,7 +104,7 @@ def run(options: argparse.Namespace) -> None:
         eos_ids = () if options.ignore_eos else whole.eos_ids
         decoding = Decoding(options.max_new_tokens, options.temperature, options.seed, eos_ids)
         records = run_all(
-            contenders, prompts, suite_ids(prompts, whole), options.repeat, decoding,
+            methods, prompts, suite_ids(prompts, whole), options.repeat, decoding,
             folder / "runs.jsonl", "link",
         )  # fmt: skip
     found = rows(records)
@@ -155,10 +154,10 @@ def _served(
     return address, client_target(address, last, cache, drafts=drafts)
 
 
-def _contenders(
+def _placed(
     names: Sequence[str], links: Mapping[str, LinkSettings], address: Address, near: Target,
     whole: Target, tree: TreeSettings,
-) -> dict[str, Contender]:  # fmt: skip
+) -> dict[str, OverLink]:  # fmt: skip
     """Each method in each place, named METHOD@PLACE."""
 
     def drafter(name: str, target: Target) -> Drafter:
@@ -166,14 +165,12 @@ def _contenders(
 
     found = {}
     for name in (VANILLA, *(name for name in names if name != STREAM)):
-        method = OverLink(name, whole, drafter(name, whole))
-        found[f"{name}@{LOCAL}"] = Contender(method, ROOT if name == VANILLA else tree)
+        found[f"{name}@{LOCAL}"] = OverLink(name, whole, drafter(name, whole), tree)
     places: dict[str, LinkSettings | None] = {DIRECT: None, **links}
     for name in names:
         far = drafter(name, near)
         for label, settings in places.items():
-            method = OverLink(name, near, far, address, settings)
-            found[f"{name}@{label}"] = Contender(method, ROOT if name == STREAM else tree)
+            found[f"{name}@{label}"] = OverLink(name, near, far, tree, address, settings)
     return found
 
 

@@ -30,8 +30,6 @@ class LlamaCpp(Method):
     """The server of xllamacpp with the target's weights in one of its formats, and torch's number
     of threads; its own timings."""
 
-    trees = False
-
     def __init__(self, name: str, target: Target) -> None:
         super().__init__(name, target)
         try:

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from moa_core.decoding.decode import Settings, decode
 from moa_core.decoding.trace import Drafted, Trace
+from moa_core.decoding.tree import TreeSettings
 from moa_core.drafters.base import Drafter, Vanilla
 from moa_core.drafters.names import VANILLA
 from moa_core.errors import UserError
@@ -27,9 +28,9 @@ Record = dict[str, Any]  # the result of one run of one prompt
 
 
 class Method(ABC):
-    """One way to decode. trees: whether it has draft trees."""
+    """One way to decode. tree: of its drafts; None where it has none."""
 
-    trees: bool
+    tree: TreeSettings | None = None
     precision: str | None = None  # of drafts in our loop
 
     def __init__(self, name: str, target: Target, drafter: Drafter | None = None) -> None:
@@ -43,8 +44,11 @@ class Method(ABC):
         """Decode one prompt."""
 
     def about(self) -> dict[str, Any]:
-        trained = 0 if self._net is None else parameters(self._net)
-        return {"trainable_parameters": trained, "draft_precision": self.precision}
+        return {
+            "trainable_parameters": 0 if self._net is None else parameters(self._net),
+            "draft_precision": self.precision,
+            "tree": self.tree and self.tree.as_dict(),
+        }
 
     def weights(self) -> float:
         """A checksum: a run must not be resumed with other weights."""
@@ -56,9 +60,11 @@ class Ours(Method):
 
     drafter: Drafter
 
-    def __init__(self, name: str, target: Target, drafter: Drafter) -> None:
+    def __init__(
+        self, name: str, target: Target, drafter: Drafter, tree: TreeSettings | None = None
+    ) -> None:
         super().__init__(name, target, drafter)
-        self.trees = not isinstance(drafter, Vanilla)
+        self.tree = None if isinstance(drafter, Vanilla) else tree
         self.precision = draft_precision(target, drafter)
 
     def run(self, ids: Sequence[int], settings: Settings) -> Record:
@@ -77,8 +83,6 @@ class Ours(Method):
 
 class HuggingFace(Method):
     """transformers' generate: plain or with prompt lookup."""
-
-    trees = False
 
     def __init__(self, name: str, target: Target, options: dict[str, Any]) -> None:
         super().__init__(name, target)
@@ -149,7 +153,10 @@ def needs_files(name: str) -> bool:
 
 
 def load_methods(
-    specs: Sequence[str], target: Target, places: Mapping[str, str] | None = None
+    specs: Sequence[str],
+    target: Target,
+    places: Mapping[str, str] | None = None,
+    tree: TreeSettings | None = None,
 ) -> dict[str, Method]:
     """Methods by name, in order. UserError for an unknown one, or two folders with one name.
 
@@ -160,11 +167,11 @@ def load_methods(
         name = Path(spec).name if "/" in spec else spec
         if name in found:
             raise UserError(f"--methods names {name} twice.")
-        found[name] = _load((places or {}).get(spec, spec), name, target)
+        found[name] = _load((places or {}).get(spec, spec), name, target, tree)
     return found
 
 
-def _load(spec: str, name: str, target: Target) -> Method:
+def _load(spec: str, name: str, target: Target, tree: TreeSettings | None) -> Method:
     match spec:
         case "hf-generate":
             return HuggingFace(name, target, {})
@@ -174,7 +181,7 @@ def _load(spec: str, name: str, target: Target) -> Method:
             from moa_core.bench.llama_cpp import LlamaCpp  # it builds on this module
 
             return LlamaCpp(name, target)
-    return Ours(name, target, load_drafter(spec, target))
+    return Ours(name, target, load_drafter(spec, target), tree)
 
 
 def written(ids: Sequence[int], prompt_tokens: int) -> Record:

@@ -18,7 +18,7 @@ from moa_core.bench.methods import STREAM, Ours, Record, checksum
 from moa_core.bench.records import ALL, Row, check_out, head, select, write
 from moa_core.bench.results import aligned, grouped, shown, spread
 from moa_core.bench.run import Key, complete, keep_settings
-from moa_core.bench.suites import load_suite, readable, suite_hash
+from moa_core.bench.suites import load_suite, suite_hash, suite_ids
 from moa_core.decoding.cuttable import Cuttable
 from moa_core.decoding.decode import Settings, decode
 from moa_core.decoding.trace import Trace
@@ -41,11 +41,7 @@ def run(options: argparse.Namespace) -> None:
     path = check_out(options.out)
     Settings(options.max_new_tokens)  # wrong numbers are reported before the work begins
     quiet()
-    if options.threads:
-        torch.set_num_threads(options.threads)
     target = target_of(options)
-    if target.tokenizer is None:
-        raise UserError(f"{target.name} has no tokenizer: prompts are text.")
     names = [info.name for info in bundled_drafters()]
     if options.methods is not None:
         names = listed(options.methods, known_drafters())
@@ -55,8 +51,8 @@ def run(options: argparse.Namespace) -> None:
             raise UserError(f"{name} cannot write without its target: leave it out.")
     each = options.limit or EACH
     prompts = load_suite(options.suite, each)
-    known = readable(prompts, target)
-    items = [Item(one.number, one.kind, ids) for one, ids in known]
+    texts = zip(prompts, suite_ids(prompts, target), strict=True)
+    items = [Item(one.number, one.kind, ids) for one, ids in texts]
     items = [item for item in items if len(item.ids) + options.max_new_tokens < target.context]
     if not items:
         raise UserError(f"{target.name} has no room for so long an answer: ask for fewer tokens.")

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 import transformers
@@ -51,13 +51,6 @@ class Decoding:
         )
 
 
-class Contender(NamedTuple):
-    """A method and its tree; None if it has none."""
-
-    method: Method
-    tree: TreeSettings | None
-
-
 def complete(
     path: Path, wanted: Sequence[Key], run: Callable[[Key], Record], title: str,
     fields: Sequence[str] = FIELDS, begin: Callable[[], None] = lambda: None,
@@ -84,7 +77,7 @@ def complete(
 
 
 def run_all(
-    contenders: Mapping[str, Contender], prompts: Sequence[Prompt], ids: Sequence[Sequence[int]],
+    methods: Mapping[str, Method], prompts: Sequence[Prompt], ids: Sequence[Sequence[int]],
     repeats: int, decoding: Decoding, path: Path, title: str = "bench",
 ) -> list[Record]:  # fmt: skip
     """Run whatever the file lacks, and return all runs, oldest first.
@@ -92,7 +85,7 @@ def run_all(
     A run has the result of `Method.run`, and method, repeat, prompt (its line) and kind.
     """
     texts = {one.number: (one.kind, its) for one, its in zip(prompts, ids, strict=True)}
-    names = list(contenders)
+    names = list(methods)
     wanted = [
         (names[(repeat + place + turn) % len(names)], repeat, prompt.number)
         for repeat in range(repeats)
@@ -101,16 +94,16 @@ def run_all(
     ]
 
     def warm_up() -> None:
-        rounds = [(place, name) for place in range(WARM_UP) for name in contenders]
+        rounds = [(place, name) for place in range(WARM_UP) for name in methods]
         for place, name in tqdm(rounds, desc="warm-up", unit="run", leave=False):
-            settings = decoding.settings(contenders[name].tree, 0, place)
-            contenders[name].method.run(ids[place % len(ids)], settings)
+            settings = decoding.settings(methods[name].tree, 0, place)
+            methods[name].run(ids[place % len(ids)], settings)
 
     def run(key: Key) -> Record:
         name, repeat, number = key
-        settings = decoding.settings(contenders[name].tree, repeat, number)
+        settings = decoding.settings(methods[name].tree, repeat, number)
         kind, its_ids = texts[number]
-        record = contenders[name].method.run(its_ids, settings)
+        record = methods[name].run(its_ids, settings)
         return {"method": name, "repeat": repeat, "prompt": number, **record, "kind": kind}
 
     return complete(path, wanted, run, title, begin=warm_up)

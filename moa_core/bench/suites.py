@@ -15,7 +15,7 @@ from moa_core.decoding.decode import check_prompt
 from moa_core.errors import UserError
 from moa_core.model.target import Target
 from moa_core.text import chat_ids, tokenizer_of
-from moa_core.untrusted import is_message, parsed
+from moa_core.untrusted import is_message, json_lines
 
 Message = dict[str, str]  # role and content of one turn
 QUESTIONS = ("mt_bench", "humaneval", "gsm8k", "alpaca", "sum", "qa")
@@ -52,12 +52,7 @@ def load_suite(name: str, limit: int | None = None) -> list[Prompt]:
             f"There is no suite {name!r}: choose from {SETS}, {', '.join(SUITES)}, or name "
             "a file of JSON lines."
         )
-    try:
-        lines = path.read_text(encoding="utf-8").split("\n")
-    except (OSError, UnicodeDecodeError) as error:
-        raise UserError(f"The suite {path} cannot be read: {error}.") from None
-    kind = path.stem
-    prompts = [_prompt(line, at, kind) for at, line in enumerate(lines, 1) if line.strip()]
+    prompts = [_prompt(row, number, path.stem) for number, row in json_lines(path)]
     if not prompts:
         raise UserError(f"The suite {path} holds no prompts.")
     return prompts if limit is None else _first_of_each(prompts, limit)
@@ -72,19 +67,6 @@ def suite_hash(prompts: Sequence[Prompt]) -> str:
 def suite_ids(prompts: Sequence[Prompt], target: Target) -> list[list[int]]:
     """The token ids of prompts. UserError, naming the line, for one that the target cannot read."""
     return [_ids(prompt, target) for prompt in prompts]
-
-
-def readable(prompts: Sequence[Prompt], target: Target) -> list[tuple[Prompt, list[int]]]:
-    """The prompts that this target can read, with their ids. UserError if there are none."""
-    found, last = [], UserError("There are no prompts.")
-    for prompt in prompts:
-        try:
-            found.append((prompt, _ids(prompt, target)))
-        except UserError as error:
-            last = error
-    if not found:
-        raise last
-    return found
 
 
 def _ids(prompt: Prompt, target: Target) -> list[int]:
@@ -107,12 +89,8 @@ def _first_of_each(prompts: list[Prompt], limit: int) -> list[Prompt]:
     return kept
 
 
-def _prompt(line: str, number: int, default_kind: str) -> Prompt:
+def _prompt(row: Any, number: int, default_kind: str) -> Prompt:
     where = f"Line {number} of the suite"
-    try:
-        row = parsed(line)
-    except ValueError as error:
-        raise UserError(f"{where} is not JSON: {error}.") from None
     if not isinstance(row, dict):
         raise UserError(f"{where} is not a JSON object with kind and prompt.")
     messages = _messages(row)

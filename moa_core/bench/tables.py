@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -64,17 +65,21 @@ def overall() -> list[list[str]]:
     return rows
 
 
+def by_precision(
+    trees: str, columns: Sequence[str], cells: Callable[[dict[str, Any]], list[str]], *more: str
+) -> list[list[str]]:
+    """A row for each drafter, and for some more methods; columns for each precision."""
+    rows = [["", *(f"{column}, {p}" for p in PRECISIONS for column in columns)]]
+    for name in (*more, *_drafting(trees)):
+        each = (cells(recorded(trees, precision)[name]) for precision in PRECISIONS)
+        rows.append([_named(name), *chain(*each)])
+    return rows
+
+
 def same_tree() -> list[list[str]]:
     """Per precision: tau with its interval, and speed over plain decoding's."""
-    rows = [["", *(f"{w}, {p}" for p in PRECISIONS for w in ("τ (95 %)", "× plain"))]]
-    for name in _drafting("same-tree"):
-        row = [_named(name)]
-        for precision in PRECISIONS:
-            found = recorded("same-tree", precision)[name]
-            low, high = found["tau_spread"]
-            row += [f"{found['tau']:.2f} ({low:.2f} to {high:.2f})", _number(found["speedup"])]
-        rows.append(row)
-    return rows
+    columns = "τ (95 %)", "× plain"
+    return by_precision("same-tree", columns, lambda of: [_interval(of), _number(of["speedup"])])
 
 
 def sampled() -> list[list[str]]:
@@ -82,10 +87,8 @@ def sampled() -> list[list[str]]:
     found = recorded("sampled", "float32")
     rows = [["", "τ (95 %), temperature 1", "greedy"]]
     for name in (name for name in _drafting("same-tree") if name in found):
-        low, high = found[name]["tau_spread"]
         greedy = _number(recorded("same-tree", "float32")[name]["tau"])
-        drawn = f"{found[name]['tau']:.2f} ({low:.2f} to {high:.2f})"
-        rows.append([_named(name), drawn, greedy])
+        rows.append([_named(name), _interval(found[name]), greedy])
     return rows
 
 
@@ -108,27 +111,21 @@ def offline() -> list[list[str]]:
 
 def auto_trees() -> list[list[str]]:
     """Per precision: drafts of an average cycle, tau, and speed over plain decoding's."""
-    rows = [["", *(f"{w}, {p}" for p in PRECISIONS for w in ("drafts", "τ", "× plain"))]]
-    for name in _drafting("auto-trees"):
-        row = [_named(name)]
-        for precision in PRECISIONS:
-            found = recorded("auto-trees", precision)[name]
-            row += [_number(found["drafts_per_cycle"], 1), _number(found["tau"])]
-            row.append(_number(found["speedup"]))
-        rows.append(row)
-    return rows
+    columns = "drafts", "τ", "× plain"
+
+    def cells(of: dict[str, Any]) -> list[str]:
+        return [_number(of["drafts_per_cycle"], 1), _number(of["tau"]), _number(of["speedup"])]
+
+    return by_precision("auto-trees", columns, cells)
 
 
 def cycles() -> list[list[str]]:
     """Per precision: milliseconds of an average cycle, by phase, with one tree for all."""
-    rows = [["", *(f"{phase}, {p}" for p in PRECISIONS for phase in PHASES)]]
-    for name in ("vanilla", *_drafting("same-tree")):
-        row = [_named(name)]
-        for precision in PRECISIONS:
-            times = phase_times(recorded("same-tree", precision)[name])
-            row += [_number(times[phase], 1) for phase in PHASES]
-        rows.append(row)
-    return rows
+
+    def cells(of: dict[str, Any]) -> list[str]:
+        return [_number(ms, 1) for ms in phase_times(of).values()]
+
+    return by_precision("same-tree", PHASES, cells, "vanilla")
 
 
 def positions() -> list[list[str]]:
@@ -170,6 +167,11 @@ def _drafting(trees: str) -> list[str]:
 
 def _named(name: str) -> str:
     return PEERS.get(name) or label(name)
+
+
+def _interval(of: dict[str, Any]) -> str:
+    low, high = of["tau_spread"]
+    return f"{of['tau']:.2f} ({low:.2f} to {high:.2f})"
 
 
 def _number(value: float | None, digits: int = 2) -> str:

@@ -11,7 +11,7 @@ from importlib import import_module
 
 from moa_core.arguments import add_target, check_folder, path
 from moa_core.errors import UserError
-from moa_core.runtime import check_threads
+from moa_core.runtime import use_threads
 
 MODES = ("link", "offline")  # each a run of its own, and a module of bench
 
@@ -36,7 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--tree", help="auto, the default: each cycle's sized by measured costs and gains; same: "
         "5-4-11 for all, so that acceptance lengths can be compared; or depth-breadth-budget for "
         "all. Default over a link: same")
-    add("--threads", type=int, help="CPU threads; default: the quickest")
+    add("--threads", type=int, help="CPU threads; default: one for each core")
     add("--out", type=path, help="folder for results.json and summary.json; FILE.json with --link "
         "and --offline")
 
@@ -68,7 +68,7 @@ def _check(options: argparse.Namespace, modes: list[str]) -> None:
         value = getattr(options, name)
         if value is not None and value < 1:
             raise UserError(f"--{name} must be a whole number, at least 1.")
-    check_threads(options.threads)
+    use_threads(options.threads)
     if not modes:
         if options.out is None:
             raise UserError("Say where the results go: --out FOLDER.")

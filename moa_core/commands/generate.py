@@ -22,7 +22,7 @@ from moa_core.arguments import (
 )
 from moa_core.drafters.names import VANILLA
 from moa_core.errors import UserError
-from moa_core.runtime import check_threads
+from moa_core.runtime import use_threads
 
 if TYPE_CHECKING:
     from moa_core.decoding.decode import Settings
@@ -47,15 +47,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--top-p", type=float, default=1.0, help="1: off")
     add("--top-k", type=int, default=0, help="0: off")
     add("--seed", type=int, default=0, help="of sampling")
-    add("--tli", type=int, help="the last N target layers that a MoA drafter reuses: without "
-        "--drafter, chooses the bundled one for N; default: what the drafter was trained for")
-    add("--threads", type=int, help="CPU threads; default: the quickest")
+    add("--threads", type=int, help="CPU threads; default: one for each core")
     add("--stop", action="append", default=[], metavar="TEXT", help="end before this text; may be "
         "given several times")
     add("--ignore-eos", action="store_true", help="go on after the end of turn")
     add("--server", help="ws://host:port of a server that runs the target")
     add_token(parser, "the server's access token")
-    add("--numbers", default="bf16", choices=("bf16", "f32"), help="over a link")
     add("--patience", type=float, default=30.0, help="seconds to wait for a lost server, once the "
         "drafter has no more to write alone")
     add("--trace", type=path, help="write the trace of the run to this file")
@@ -67,33 +64,32 @@ def run(options: argparse.Namespace) -> None:
     ids = _ids(options.prompt_ids) if options.prompt_ids is not None else None
     if options.trace:
         check_file(options.trace, "trace")
-    check_threads(options.threads)
+    use_threads(options.threads)
     settings = _settings(options)
     from moa_core.generation import generate
     from moa_core.loading.catalog import drafter_name, layers_needed
     from moa_core.loading.load import load_drafter
-    from moa_core.runtime import quiet, settle
+    from moa_core.runtime import quiet
     from moa_core.text import record_words
 
     quiet()
-    if preset := chosen_preset(options):  # its drafter for --tli, or the first
-        options.drafter = preset.drafter(options.drafter, options.tli)
+    if preset := chosen_preset(options):
+        options.drafter = preset.drafter(options.drafter)
         options.target = None if options.server else options.target
     address = _address(options)
     if options.drafter:
         drafter_name(options.drafter)  # a wrong one is told before anything is loaded
     if address is None:
         target = target_of(options, [options.drafter] if options.drafter else [])
-        settle(target, options.threads)
     else:
         from moa_core.link.client_weights import client_target
         from moa_core.link.remote import Remote
         from moa_core.loading.load import wanted_drafts
 
-        needed = layers_needed(options.drafter, options.tli)
+        needed = layers_needed(options.drafter)
         drafts = wanted_drafts(options.drafts, options.dtype)
         target = client_target(address, needed, drafts=drafts)
-    drafter = load_drafter(options.drafter, target, options.tli)
+    drafter = load_drafter(options.drafter, target)
     if options.tree == "own":
         settings = replace(settings, tree=drafter.tree)
     if ids is None and target.tokenizer is None:
@@ -144,7 +140,7 @@ def _address(options: argparse.Namespace) -> Address | None:
         raise UserError("The server has the target: --load-in-... is for serve.")
     from moa_core.link.connection import Address
 
-    return Address(options.server, token_of(options), options.numbers)
+    return Address(options.server, token_of(options))
 
 
 def _ids(text: str) -> list[int]:

@@ -23,14 +23,8 @@ def run(options: argparse.Namespace) -> None:
 
     from moa_core.loading.catalog import config_folder
     from moa_core.loading.hub import size
-    from moa_core.loading.load import (
-        DTYPES,
-        Drafting,
-        config_of,
-        drafters_beside,
-        estimate,
-        form_name,
-    )
+    from moa_core.loading.load import DTYPES, config_of, drafters_beside
+    from moa_core.loading.memory import Drafting, estimate, form_name
 
     if preset := chosen_preset(options):
         config = AutoConfig.for_model(**preset.config)

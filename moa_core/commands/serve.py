@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from moa_core.arguments import add_target, add_token, chosen_preset, target_of, token_of
 from moa_core.errors import UserError
-from moa_core.runtime import check_threads, keep_small
+from moa_core.runtime import keep_small, use_threads
 
 if TYPE_CHECKING:
     from moa_core.drafters.base import Drafter
@@ -35,7 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--max-sessions", type=int, default=16, help="clients at once")
     add("--max-context", type=int, default=4096, help="tokens of cache for each")
     add("--idle", type=float, default=600.0, help="seconds until an idle client is sent away")
-    add("--threads", type=int, help="CPU threads; default: the quickest")
+    add("--threads", type=int, help="CPU threads; default: one for each core")
     add("--with-parent", action="store_true", help="end when standard input does")
     # fmt: on
 
@@ -46,16 +46,16 @@ def run(options: argparse.Namespace) -> None:
     if preset := chosen_preset(options):
         options.drafter = [*preset.by_method.values(), *options.drafter]
     keep_small()
+    use_threads(options.threads)
     if options.with_parent:
         threading.Thread(target=_end_with_parent, daemon=True).start()
     import asyncio
 
     from moa_core.link.server import Server
-    from moa_core.runtime import quiet, settle
+    from moa_core.runtime import quiet
 
     quiet()
     target = target_of(options, options.drafter)
-    settle(target, options.threads)
     server = Server(target, _drafters(options.drafter, target), options.token, limits)
     host = f"[{options.host}]" if ":" in options.host else options.host
 
@@ -105,7 +105,6 @@ def _limits(options: argparse.Namespace) -> Limits:
             raise UserError(f"--{name.replace('_', '-')} must be above 0.")
     if options.max_context < 2:
         raise UserError("--max-context must be at least 2: a token to read and one to write.")
-    check_threads(options.threads)
     if options.host not in ("127.0.0.1", "localhost", "::1") and not options.token:
         raise UserError("Other machines can reach this address: set MOA_TOKEN to a secret.")
     return Limits(options.max_sessions, options.max_context, options.idle)

@@ -13,13 +13,12 @@ import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from moa_core.arguments import SPEC, TARGET, Help, add_form, check_folder, named, numbers, path
+from moa_core.arguments import SPEC, TARGET, Help, add_form, check_folder, named, path
 from moa_core.drafters.names import listed
 from moa_core.errors import UserError
 from moa_core.runtime import keep_freed
 
 if TYPE_CHECKING:
-    from moa_core.model.target import Target
     from moa_core.train.loop import Machine
 
 # The smallest value, if not 0. `minutes` and `rate` must be above 0.
@@ -27,9 +26,6 @@ AT_LEAST = {
     "updates": 1, "stop_at": 1, "workers": 1, "accumulate": 1, "rows": 1,
     "row_length": 2,
 }  # fmt: skip
-NONE_HELD_OUT = (
-    "{} has no held-out text to measure on: 2 % of the documents are held out, of 50 or more."
-)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -79,13 +75,9 @@ def _add_training(parser: argparse.ArgumentParser) -> None:
     _add(model, "methods", "moa-n0,moa-n1,eagle2", "comma separated")
     _add(model, "start", path, "folder of drafters to go on from, newly scheduled; a MoA drafter "
          "that it lacks goes on from its moa-n0")
-    _add(model, "watch", str, "suite (tuning or a file) on which acceptance is measured as they "
-         "train; default: held-out text")
-    _add(model, "watch-times", 8, "how often, in all; 0: the last weights are kept")
 
     optimiser = parser.add_argument_group("optimiser")
     _add(optimiser, "rate", 2e-3, "peak learning rate")
-    _add(optimiser, "rates", "", "peak rates of some methods: moa-n0=2e-3,...")
     _add(optimiser, "cross-entropy", 0.1, "weight of that loss")
     _add(optimiser, "feature", 1.0, "weight of the feature loss")
     _add(optimiser, "block", "6-14", "tokens, from-to, that MoA drafts in a row as it learns; "
@@ -99,7 +91,6 @@ def _add_training(parser: argparse.ArgumentParser) -> None:
          choices=("auto", "bf16", "no"))
     add_form(machine)
     _add(machine, "workers", 2, "processes that write the target's own text")
-    _add(machine, "compile", False, "torch.compile the costly parts")
     _add(machine, "accumulate", 1, "parts that the rows of an update are split into")
     _add(machine, "save-every", 60.0, "seconds between checkpoints")
     # fmt: on
@@ -115,8 +106,6 @@ def run(options: argparse.Namespace) -> None:
     _check(options)
     if options.kind == "export":
         return _export(options)
-    if options.compile:
-        print("The first update waits for torch.compile.", flush=True)
     try:
         _drafters(options)
     except KeyboardInterrupt as stop:
@@ -147,14 +136,12 @@ def _check(options: argparse.Namespace) -> None:
 
 def _drafters(options: argparse.Namespace) -> None:
     from moa_core.loading.load import load_target
+    from moa_core.text import tokenizer_of
     from moa_core.train.drafters import OTHERS, Plan, train_drafters
     from moa_core.train.loop import Schedule
     from moa_core.train.losses import Weights
 
     methods = listed(options.methods, OTHERS)
-    rates = numbers("--rates", options.rates, "moa-n0=2e-3,eagle2=1e-3")
-    if unknown := [name for name in rates if name not in methods]:
-        raise UserError(f"--rates names {unknown[0]!r}, which is not among --methods.")
     block = re.fullmatch(r"([1-9]\d{0,3})-([1-9]\d{0,3})", options.block)
     if not block or int(block[1]) > int(block[2]):
         raise UserError(f"--block {options.block} is not from-to in tokens, as in 6-14.")
@@ -164,8 +151,7 @@ def _drafters(options: argparse.Namespace) -> None:
     # A frozen target uses the precision of the computation.
     dtype = "bfloat16" if machine.bf16 and machine.device == "cuda" else "float32"
     target = load_target(options.target, dtype, machine.device, bits=options.bits)
-    if target.tokenizer is None:
-        raise UserError(f"{target.name} has no tokenizer: text cannot be turned into its tokens.")
+    tokenizer_of(target)  # a missing one is told before anything is written
     plan = Plan(
         methods=tuple(methods), rows=options.rows, seed=options.seed,
         row_length=options.row_length, prompts=options.prompts, own_tokens=options.own_tokens,
@@ -174,17 +160,9 @@ def _drafters(options: argparse.Namespace) -> None:
         weights=Weights(options.cross_entropy, options.feature),
     )  # fmt: skip
     schedule = Schedule(
-        options.updates, {"": options.rate, **rates}, options.minutes, options.warmup,
-        muon=options.muon,
-    )  # fmt: skip
-    options.out.mkdir(parents=True, exist_ok=True)
-    tokenizer = options.out / "tokenizer"
-    target.tokenizer.save_pretrained(tokenizer)
-    data = _data(options)
-    train_drafters(
-        target, data, tokenizer, options.out, schedule, plan, machine,
-        _watched(options, target, data) if options.watch_times else None, options.watch_times,
-    )  # fmt: skip
+        options.updates, options.rate, options.minutes, options.warmup, options.muon
+    )
+    train_drafters(target, _data(options), options.out, schedule, plan, machine)
     folders = [str(options.out / method) for method in methods]
     form = (f"--load-in-{options.bits}bit",) if options.bits else ()
     asked = ("--target", options.target) if options.target else ()
@@ -206,18 +184,17 @@ def _export(options: argparse.Namespace) -> None:
 
 def _data(options: argparse.Namespace) -> Path | None:
     """The folder of text, or the one into which a data set is fetched from the Hub or a folder."""
-    from moa_core.train.corpus import fetch, has_rows, has_text
+    from moa_core.train.corpus import fetch, has_text
 
     if options.data is None:
         return None
-    folder, name = Path(os.path.expanduser(options.data)), options.data
-    if os.path.isdir(folder):
-        if has_text(folder) or not has_rows(folder):
-            return folder  # reading it reports missing text
-        name = str(folder)
-    elif folder.is_absolute() or name.startswith((".", "~")) or name.count("/") > 1:
-        raise UserError(f"There is no folder {name}.")
-    return fetch(name, options.out / "data")
+    folder = Path(os.path.expanduser(options.data))
+    there = os.path.isdir(folder)
+    if there and (has_text(folder) or not any(folder.rglob("*.parquet"))):
+        return folder  # reading it reports missing text
+    if not there and (folder.is_absolute() or options.data.startswith((".", "~"))):
+        raise UserError(f"There is no folder {options.data}.")
+    return fetch(str(folder) if there else options.data, options.out / "data")
 
 
 def _machine(options: argparse.Namespace) -> Machine:
@@ -230,31 +207,6 @@ def _machine(options: argparse.Namespace) -> Machine:
     fast = not cpu or torch.cpu._is_amx_tile_supported() or torch.cpu._is_avx512_bf16_supported()
     bf16 = options.precision == "bf16" or (options.precision == "auto" and fast)
     return Machine(
-        "cpu" if cpu else "cuda", bf16, options.accumulate, options.compile,
-        options.workers, options.stop_at, options.save_every,
+        "cpu" if cpu else "cuda", bf16, options.accumulate, options.workers,
+        options.stop_at, options.save_every,
     )  # fmt: skip
-
-
-def _watched(
-    options: argparse.Namespace, target: Target, data: Path | None
-) -> dict[str, list[list[int]]] | None:
-    """Prompts by kind for measuring drafters during training; None if there are none."""
-    from moa_core.train.measure import heldout_chats, heldout_prompts
-
-    if options.watch is None:
-        if options.prompts is not None:
-            return heldout_chats(target, options.prompts, 4)
-        found = heldout_prompts(target, data, 2) if data else {}
-        if not found:
-            print(
-                f"{NONE_HELD_OUT.format(options.data)} So acceptance is not measured as they "
-                "train, and the last weights are kept; --watch tuning measures on other prompts."
-            )
-        return found or None
-    from moa_core.bench.suites import load_suite, suite_ids
-
-    prompts = load_suite(options.watch, 2)
-    watched: dict[str, list[list[int]]] = {}
-    for prompt, ids in zip(prompts, suite_ids(prompts, target), strict=True):
-        watched.setdefault(prompt.kind, []).append(ids)
-    return watched

@@ -81,16 +81,10 @@ def bundled_moa() -> dict[int, str]:
     return {info.tli: info.name for info in bundled_drafters() if info.method == "moa"}
 
 
-def bundled_moa_for(tli: int | None) -> str:
-    """The bundled MoA drafter for an N; n-gram lookup if none is bundled and no N is named.
-    UserError, with the available N, if there is none for it."""
+def default_drafter() -> str:
+    """The bundled MoA drafter with the smallest N; n-gram lookup if none is bundled."""
     trained = bundled_moa()
-    if tli is None and not trained:
-        return NGRAM
-    wanted = min(trained) if tli is None else tli
-    if wanted not in trained:
-        raise UserError(untrained(wanted, trained))
-    return trained[wanted]
+    return trained[min(trained)] if trained else NGRAM
 
 
 def bundle() -> Installed:
@@ -161,6 +155,8 @@ def drafter_name(spec: str) -> str:
         return found
     if folder_of(spec) or "/" in spec or spec.startswith((".", "~")):
         return spec
+    if family(spec) == "moa":
+        raise UserError(untrained(tli_of(spec), bundled_moa()))
     raise UserError(no_such(spec, known, "drafter"))
 
 
@@ -172,18 +168,9 @@ def with_files(spec: str) -> str:
     return name if folder_of(name) else DERIVED.get(name, name)
 
 
-def check_tli(tli: int | None) -> None:
-    """UserError unless N is a whole number from 0 up. None: whatever a drafter was trained for."""
-    if tli is not None and (not isinstance(tli, int) or tli < 0):
-        raise UserError("TLI N is a whole number of the target's last layers, from 0 up.")
-
-
-def layers_needed(spec: str | None, tli: int | None = None) -> int:
+def layers_needed(spec: str | None) -> int:
     """How many of the target's last layers a drafter uses. Needs no target."""
-    check_tli(tli)
-    if tli is not None:
-        return tli
-    spec = bundled_moa_for(None) if spec is None else drafter_name(spec)
+    spec = default_drafter() if spec is None else drafter_name(spec)
     if not folder_of(spec) and "/" not in spec:  # it has no files
         return 0
     return _info(read_config(config_folder(spec)), spec).tli

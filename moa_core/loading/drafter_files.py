@@ -133,23 +133,16 @@ def drafter_config(drafter: Trained, target: Target, more: dict[str, Any]) -> di
     keys, ours = drafter.config_keys()
     if (words := drafter.vocabulary) is not None:
         keys["draft_vocab_size"] = len(words)
+    trained_for = {
+        "name": target.name, "shape": _shape(target), "fingerprint": fingerprint(target),
+        "tokenizer": tokenizer_hash(target.tokenizer), "weights": weights_hash(target),
+    }  # fmt: skip
     return {
         **{key: getattr(config, key) for key in shared},
         "rope_theta": config.rope_parameters["rope_theta"],
         "hidden_act": "silu",
         **keys,
-        "drafter": {"method": drafter.method, **ours, "target": about_target(target), **more},
-    }
-
-
-def about_target(target: Target) -> dict[str, Any]:
-    """A drafter's config entry about the target that it was trained for."""
-    return {
-        "name": target.name,
-        "shape": _shape(target),
-        "fingerprint": fingerprint(target),
-        "tokenizer": tokenizer_hash(target.tokenizer),
-        "weights": weights_hash(target),
+        "drafter": {"method": drafter.method, **ours, "target": trained_for, **more},
     }
 
 

@@ -95,11 +95,6 @@ def fetch_weights(spec: str, report: Report = silent, pickles: bool = False) -> 
     return _fetch(spec, (*CONFIGS, "pytorch_model*.bin"), report)
 
 
-def fetch_file(spec: str, name: str, report: Report = silent) -> Path:
-    """One file of a repository."""
-    return _fetch(spec, (name,), report) / name
-
-
 def _fetch(spec: str, patterns: Sequence[str], report: Report = silent) -> Path:
     """The folder with a repository's files, downloaded if they are not in the cache. UserError,
     saying what to do, if they are not available."""
@@ -194,30 +189,22 @@ def default_place() -> Path:
     return cache_folder() / DEFAULT
 
 
-def is_here() -> bool:
-    """Whether the target needs neither a download nor a conversion."""
-    return _converted().is_dir()
-
-
 def default_folder(report: Report = silent) -> Path:
     """The target as a transformers folder in float32, downloaded and converted if it is not there.
 
     report  gets a sentence about the progress
     UserError, naming the places and what to do, if the file cannot be had.
     """
-    if not is_here():
+    folder = default_place() / f"float32-{gguf.KEPT}"
+    if not folder.is_dir():
         with saying(f"{DEFAULT} cannot be kept in {default_place()}"):
             found = _file(report)
             report(f"Preparing {DEFAULT}, once.")
-            with making(_converted()) as part:
+            with making(folder) as part:
                 gguf.convert(found, part)
                 (part / "LICENSE").write_bytes(LICENCE.read_bytes())
                 (part / "NOTICE").write_text(NOTICE, encoding="utf-8")
-    return _converted()
-
-
-def _converted() -> Path:
-    return default_place() / f"float32-{gguf.KEPT}"
+    return folder
 
 
 def _file(report: Report) -> Path:
@@ -256,7 +243,7 @@ def _from_hub(report: Report) -> Path:
     if constants.HF_HUB_OFFLINE:
         raise UserError("HF_HUB_OFFLINE forbids the Hub")
     try:
-        return _checked(fetch_file(f"{REPOSITORY}@{REVISION}", FILE, report))
+        return _checked(_fetch(f"{REPOSITORY}@{REVISION}", [FILE], report) / FILE)
     except UserError as error:
         if isinstance(error.__cause__, errors.LocalEntryNotFoundError):
             raise UserError(f"the Hub at {constants.ENDPOINT} does not answer") from None

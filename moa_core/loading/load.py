@@ -1,18 +1,17 @@
-"""Loads targets and drafters by name, folder, file or Hub id, if memory has room for them."""
+"""Loads targets and drafters by name, folder, file or Hub id."""
 
 from __future__ import annotations
 
 import logging
-import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import torch
 from safetensors import SafetensorError, safe_open
-from torch import Tensor, nn
+from torch import Tensor
 from transformers import (
     AutoConfig,
     AutoModelForCausalLM,
@@ -24,39 +23,24 @@ from transformers import (
 from moa_core.drafters.auto import AutoDrafter
 from moa_core.drafters.base import Drafter
 from moa_core.drafters.eagle import EagleDrafter
-from moa_core.drafters.moa import LSA_CHUNK, MoADrafter
+from moa_core.drafters.moa import MoADrafter
 from moa_core.drafters.names import AUTO, family
 from moa_core.drafters.registry import without_weights
 from moa_core.engine import accelerate, accelerate_drafter
 from moa_core.errors import UserError, first_line, saying
 from moa_core.loading import catalog, gguf
 from moa_core.loading.drafter_files import build_drafter, check_tokenizer, whole_model
-from moa_core.loading.hub import Report, short_name, silent, size
+from moa_core.loading.hub import Report, short_name, silent
+from moa_core.loading.memory import Drafting, check_room, stored
 from moa_core.loading.presets import pinned
-from moa_core.model.target import Target, head_size, kv_heads
-from moa_core.runtime import free_bytes
-from moa_core.untrusted import (
-    PICKLE,
-    Whole,
-    careful,
-    pickles_allowed,
-    read_config,
-    read_tensors,
-    value,
-)
+from moa_core.model.target import Target
+from moa_core.untrusted import Whole, careful, read_config, read_tensors, value
 
 DTYPES = {
     "float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16,
     "int8": torch.float32,  # of the weights that are rounded, and of all that drafters read
 }  # fmt: skip
 DRAFTS = ("auto", "int8", "float32")  # precisions of drafts
-COUNTED_CONTEXT = 8192  # most tokens counted for a target with a longer context
-NF4_BLOCK = 64  # numbers that share a scale of four bytes
-ADVICE = (
-    "Try --dtype bfloat16, --load-in-8bit or --load-in-4bit (python -m moa_core memory lists their "
-    "needs), or a smaller target."
-)
-BORROWED = ("embed_tokens.", "lm_head.")  # in EAGLE's files, copies of the target's own
 
 
 def pick_device(device: str) -> torch.device:
@@ -126,7 +110,9 @@ def load_target(
     if catalog.on_hub(place):
         folder = catalog.files_of(place, report)
         report(f"Loading {name}.")
-    model = model_in(folder, str(spec or place), **_options(wanted, where, bits))
+    with saying(f"The target {spec or place} cannot be loaded"):
+        options = careful() | _options(wanted, where, bits)
+        model = AutoModelForCausalLM.from_pretrained(folder, **options)
     target = Target(model.requires_grad_(False), tokenizer_in(folder), name, need)
     target.eos_ids, target.drafts = _eos_ids(target), precision
     if drafts == "int8" and (target.device.type != "cpu" or target.dtype != torch.float32):
@@ -138,12 +124,6 @@ def _called(place: Path | str) -> str:
     if isinstance(place, Path):
         return place.stem if place.suffix == gguf.SUFFIX else place.name
     return short_name(place)
-
-
-def model_in(folder: Path, name: str, **options: Any) -> PreTrainedModel:
-    """The model of a target's folder. UserError if its files are missing or damaged."""
-    with saying(f"The target {name} cannot be loaded"):
-        return AutoModelForCausalLM.from_pretrained(folder, **{**careful(), **options})
 
 
 def _options(dtype: torch.dtype, device: torch.device, bits: int | None) -> dict[str, Any]:
@@ -213,15 +193,12 @@ def plain_weights(model: PreTrainedModel, wanted: Callable[[str], bool]) -> dict
 def load_drafter(spec: str | Path | None, target: Target, tli: int | None = None) -> Drafter:
     """Load a drafter for a target: a bundled name, a folder or a Hub id.
 
-    None: the default target's MoA drafter, for TLI N if that is given. "eagle" and "moa-auto" are
-    those of `load_method`, with bundled drafters.
+    None: the default target's MoA drafter. "eagle" and "moa-auto" are those of `load_method`, with
+    bundled drafters.
+
+    tli  the target's last layers that a MoA drafter reuses, where its files do not name them
     """
-    catalog.check_tli(tli)
-    spec = catalog.bundled_moa_for(tli) if spec is None else catalog.drafter_name(str(spec))
-    if spec in without_weights() and tli:
-        raise UserError("Without a drafter there is no TLI: leave out --tli or name a drafter.")
-    if spec == AUTO and tli is not None:
-        raise UserError("moa-auto chooses N itself: leave out --tli, or name one drafter.")
+    spec = catalog.default_drafter() if spec is None else catalog.drafter_name(str(spec))
     derived = spec in (*without_weights(), *catalog.DERIVED, AUTO)
     if derived and not catalog.folder_of(spec):
         return load_method(catalog.bundle(), spec, target)
@@ -298,68 +275,6 @@ def is_whole_model(folder: Path) -> bool:
         return False  # read_tensors says what is wrong with it
 
 
-# ---- how much memory a target and its drafters will take, before any weights are read ----
-
-
-@dataclass(frozen=True)
-class Need:
-    """Most bytes that a run needs.
-
-    weights   of the target
-    drafters  their weights
-    cache     K and V of `context` tokens, including the drafters'
-    working   other memory of a forward over a prompt of `context` tokens
-    form      the number format in words
-    """
-
-    weights: int
-    drafters: int
-    cache: int
-    working: int
-    context: int
-    form: str
-
-    @property
-    def total(self) -> int:
-        return self.weights + self.drafters + self.cache + self.working
-
-    def __str__(self) -> str:
-        parts = {
-            f"weights in {self.form}": self.weights,
-            "drafters": self.drafters,
-            f"K and V of {self.context:,} tokens": self.cache,
-            "working memory": self.working,
-        }
-        listed = ", ".join(f"{name} {size(value)}" for name, value in parts.items() if value)
-        return f"{size(self.total)} ({listed})"
-
-
-@dataclass(frozen=True)
-class Drafting:
-    """A drafter's memory, in numbers of the target's format.
-
-    numbers  of its weights
-    cached   per token, in its own caches
-    lsa      width and feed-forward width of LSA; None without LSA
-    """
-
-    numbers: int
-    cached: int = 0
-    lsa: tuple[int, int] | None = None
-
-    def working(self, config: PretrainedConfig, tokens: int) -> int:
-        """Numbers held while it observes a prompt: a copy of all K and V, and LSA for one part."""
-        if self.lsa is None:
-            return 0
-        width, inner = self.lsa
-        rows = config.num_hidden_layers * min(tokens, LSA_CHUNK)
-        return int(tokens * config.num_hidden_layers * width + rows * (8 * width + 3 * inner))
-
-
-def form_name(dtype: torch.dtype, bits: int | None) -> str:
-    return {4: "4-bit NF4", 8: "8-bit integers"}.get(bits or 0, str(dtype).removeprefix("torch."))
-
-
 def config_of(folder: Path) -> PretrainedConfig:
     """A target's config, from its folder. UserError if it is not a target's."""
     found = read_config(folder)
@@ -370,95 +285,3 @@ def config_of(folder: Path) -> PretrainedConfig:
     with saying(f"{folder} has no config that can be used"):
         config: PretrainedConfig = AutoConfig.from_pretrained(folder, trust_remote_code=False)
     return config
-
-
-def estimate(
-    config: PretrainedConfig, dtype: torch.dtype, bits: int | None = None,
-    drafters: Sequence[Drafting] = (),
-) -> Need:  # fmt: skip
-    """The memory that a target with this config needs for a run of at most COUNTED_CONTEXT tokens.
-
-    bits      4 or 8: of its linear layers, by bitsandbytes
-    drafters  loaded with it; one of them runs at a time
-    """
-    limit = min(config.max_position_embeddings, COUNTED_CONTEXT)
-    per_token = config.num_hidden_layers * 2 * kv_heads(config) * head_size(config)
-    per_token += max((one.cached for one in drafters), default=0)
-    working = max([_prefill(config, limit), *(one.working(config, limit) for one in drafters)])
-    with torch.device("meta"):
-        model = AutoModelForCausalLM.from_config(config)
-    return Need(
-        weights=_weights(model, dtype, bits),
-        drafters=sum(one.numbers for one in drafters) * dtype.itemsize,
-        cache=limit * per_token * dtype.itemsize,
-        working=working * dtype.itemsize,
-        context=limit,
-        form=form_name(dtype, bits),
-    )
-
-
-def _weights(model: PreTrainedModel, dtype: torch.dtype, bits: int | None) -> int:
-    """Bytes of a model's loaded parameters; quantised matrices include their scales."""
-    total = sum(weight.numel() for weight in model.parameters()) * dtype.itemsize
-    if not bits:
-        return total
-    for module in model.modules():
-        if isinstance(module, nn.Linear) and module is not model.get_output_embeddings():
-            rows, numbers = module.out_features, module.weight.numel()
-            scales = rows if bits == 8 else math.ceil(numbers / NF4_BLOCK)
-            total += math.ceil(numbers * bits / 8) + 4 * scales - numbers * dtype.itemsize
-    return total
-
-
-def _prefill(config: PretrainedConfig, tokens: int) -> int:
-    """Numbers held at once by a decoder layer that joins its matrices and reads a prompt."""
-    wide = max(config.intermediate_size, config.num_attention_heads * head_size(config))
-    joined = 2 * config.intermediate_size * config.hidden_size
-    return int(tokens * (3 * wide + 7 * config.hidden_size) + joined)
-
-
-def stored(folder: Path, pickles: bool = False) -> Drafting:
-    """A drafter's memory from its file's shapes; zero if it cannot be read. Reads no weights."""
-    found: dict[str, tuple[int, ...]] = {}
-    pickle = folder / PICKLE
-    try:
-        for path in sorted(folder.glob("*.safetensors")):
-            with safe_open(path, framework="pt") as file:
-                names = list(file.keys())
-                found |= {name: tuple(file.get_slice(name).get_shape()) for name in names}
-        if not found and pickle.exists() and pickles_allowed(pickles):
-            read = torch.load(pickle, map_location="meta", weights_only=True, mmap=True)
-            found = {name: tuple(tensor.shape) for name, tensor in read.items()}
-    except Exception:  # loading it will say what is wrong
-        return Drafting(0)
-    return of_shapes(found)
-
-
-def of_shapes(shapes: Mapping[str, tuple[int, ...]]) -> Drafting:
-    own = {name: shape for name, shape in shapes.items() if not name.startswith(BORROWED)}
-    gate = own.get("layer_self_attention.mlp.gate_proj.weight")
-    cached = sum(
-        shape[0]
-        for name, shape in own.items()
-        if name.endswith(("self_attn.k_proj.weight", "self_attn.v_proj.weight"))
-        and not name.startswith("layer_self_attention")
-    )
-    numbers = sum(math.prod(shape) for shape in own.values())
-    return Drafting(numbers, cached, (gate[1], gate[0]) if gate else None)
-
-
-def check_room(
-    name: str, config: PretrainedConfig, dtype: torch.dtype, device: torch.device,
-    bits: int | None, drafters: Sequence[Drafting] = (),
-) -> Need:  # fmt: skip
-    """What will be needed. UserError, naming the shortfall, if the device has less than that."""
-    with saying(f"{name} has a config.json that makes no model"):
-        need = estimate(config, dtype, bits, drafters)
-    free = free_bytes(device)
-    if need.total <= free:
-        return need
-    where = "this machine" if device.type == "cpu" else f"the device {device}"
-    raise UserError(
-        f"{name} does not fit: it needs {need}, and {where} has {size(free)} free, "
-        f"{size(need.total - free)} too little. {ADVICE}"
-    )

@@ -8,14 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from moa_core.drafters.names import NGRAM, family, matched, no_such, tli_of
+from moa_core.drafters.names import family, matched, no_such, tli_of
 from moa_core.errors import UserError
 
 # Commits named in public scripts and manifests. For another one: --target id@revision.
 LLAMA3 = "meta-llama/Meta-Llama-3-8B-Instruct@8afb486c1db24fe5011ec46dfbe5b5dccdb575c2"
 LLAMA3_MOA = "huawei-noah/MOASpec-Llama-3-8B-Instruct@2398649caeba2141e4d600ae12802a3adabadcaf"
 LLAMA3_EAGLE = "yuhuili/EAGLE-LLaMA3-Instruct-8B@02d97adb0cacd1a50d4af8db61f4aca424ba2531"
-SMOLLM2 = "HuggingFaceTB/SmolLM2-135M-Instruct@12fd25f77366fa6b3b4b768ec3050bf629380bac"
 QWEN3 = "Qwen/Qwen3-8B@b968826d9c46dd6066d109eabc6255188de91218"
 QWEN3_EAGLE3 = "RedHatAI/Qwen3-8B-speculator.eagle3@08610ffa01dd9f16731fe8f627b85905b6aa51c4"
 
@@ -36,7 +35,7 @@ def untrained(tli: int, trained: Iterable[int], target: str = "") -> str:
 class Preset:
     """A published target and drafters for it, as id@revision.
 
-    by_method  the Hub id of each method's drafter; the first is the default, or n-gram lookup
+    by_method  the Hub id of each method's drafter; the first is the default
     tree       the authors' depth, breadth and budget, which suit a GPU
     config     what the target's config.json says about sizes
     needs      each drafter's memory, as the fields of `Drafting`
@@ -48,14 +47,14 @@ class Preset:
     config: Mapping[str, Any]
     needs: tuple[tuple[Any, ...], ...]
 
-    def drafter(self, name: str | None, tli: int | None = None) -> str:
+    def drafter(self, name: str | None) -> str:
         """The Hub id of a method's drafter; a folder or a Hub id is returned unchanged.
 
-        None: MoA for this N, or the first. UserError, with the available names, for another name.
+        None: the first. UserError, with the available names, for another name.
         """
         from moa_core.drafters.registry import without_weights  # imports torch, which --help avoids
 
-        wanted = name or (next(iter(self.by_method), NGRAM) if tli is None else f"moa-n{tli}")
+        wanted = name or next(iter(self.by_method))
         names = [*self.by_method, *without_weights()]
         if found := matched(wanted, names):
             return self.by_method.get(found, found)
@@ -81,16 +80,7 @@ _QWEN3 = {
     "max_position_embeddings": 40960, "rope_theta": 1000000.0, "rms_norm_eps": 1e-6,
     "hidden_act": "silu", "tie_word_embeddings": False,
 }  # fmt: skip
-_SMOLLM2 = {
-    "model_type": "llama", "architectures": ["LlamaForCausalLM"], "hidden_size": 576,
-    "intermediate_size": 1536, "num_hidden_layers": 30, "num_attention_heads": 9,
-    "num_key_value_heads": 3, "vocab_size": 49152, "max_position_embeddings": 8192,
-    "rope_theta": 100000.0, "rms_norm_eps": 1e-5, "hidden_act": "silu",
-    "tie_word_embeddings": True,
-}  # fmt: skip
 PRESETS = {
-    # The default target as it was published, before it was quantised to fewer bits.
-    "smollm2-135m-original": Preset(SMOLLM2, {}, (5, 4, 11), _SMOLLM2, ()),
     "llama3-8b": Preset(
         LLAMA3,
         {"moa-n0": LLAMA3_MOA, "eagle2": LLAMA3_EAGLE},
@@ -108,9 +98,3 @@ def pinned(spec: str | Path) -> bool:
     """Whether an id is in a preset, at the commit named here, so that its pickle may be opened. A
     folder never is."""
     return any(spec in (one.target, *one.by_method.values()) for one in PRESETS.values())
-
-
-def preset(name: str) -> Preset:
-    if name not in PRESETS:
-        raise UserError(f"There is no preset {name!r}: choose from {', '.join(PRESETS)}.")
-    return PRESETS[name]

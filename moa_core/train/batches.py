@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
-from transformers import AutoTokenizer
+from transformers import PreTrainedTokenizerBase
 
 from moa_core.errors import UserError
 from moa_core.train import corpus, own_text
@@ -65,21 +65,6 @@ def same_document(segment: Tensor) -> Tensor:
 OWN = "the target's own text"
 
 
-@dataclass(frozen=True)
-class Recipe:
-    """All that a process needs to prepare an epoch.
-
-    data  folder of text
-    own   file of text that the target wrote; an epoch is then all of it and as much data
-    """
-
-    data: Path | None
-    tokenizer: Path
-    seed: int
-    row_length: int = 1024
-    own: Path | None = None
-
-
 class Epoch(NamedTuple):
     """Shuffled rows, the data's documents and tokens in them, and the target's own tokens."""
 
@@ -95,34 +80,21 @@ class Epoch(NamedTuple):
         return f"{', and '.join(filter(None, (data, own)))}."
 
 
-def epoch_rows(recipe: Recipe, number: int) -> Epoch:
-    tokenizer = AutoTokenizer.from_pretrained(recipe.tokenizer)
-    found = [] if recipe.data is None else corpus.load(recipe.data)
-    documents = corpus.shuffled(found, recipe.seed, number)
-    counts = [0, 0]
-
-    def counted() -> Iterator[Encoded]:
-        for encoded in encode_many(documents, tokenizer):
-            counts[0] += 1
-            counts[1] += len(encoded.ids)
-            yield encoded
-
-    encoded, written = counted(), 0
-    if recipe.own is not None:
-        own = own_text.load(recipe.own)
-        written = sum(sum(text.mask) for text in own)
-        encoded = own_text.mixed(own, encoded, recipe.seed + number)
-    rows = packed(encoded, tokenizer, recipe.row_length, [recipe.seed, number])
-    return Epoch(rows, counts[0], counts[1], written)
-
-
 class Batches:
-    """Endless batches of a folder's text. place: epoch and first row of the next batch."""
+    """Endless batches of text. place: epoch and first row of the next batch.
 
-    def __init__(self, recipe: Recipe, rows: int):
+    data  folder of text
+    own   file of text that the target wrote; an epoch is then all of it and as much data
+    """
+
+    def __init__(
+        self, data: Path | None, tokenizer: PreTrainedTokenizerBase, rows: int, row_length: int,
+        seed: int, own: Path | None = None,
+    ) -> None:  # fmt: skip
         self.place: tuple[int, int] = (0, 0)
-        self._recipe, self.rows = recipe, rows
-        self._prepared: tuple[int, Epoch] | None = None
+        self._tokenizer, self.rows = tokenizer, rows
+        self._data, self._own, self._row_length, self._seed = data, own, row_length, seed
+        self._epoch = lru_cache(1)(self.prepare)
 
     def about(self) -> str:
         return f"Training on {self._epoch(self.place[0])}"
@@ -149,7 +121,7 @@ class Batches:
             yield whole_batch(*rows)
 
     def _too_little(self, segment: np.ndarray) -> str:
-        data, (rows, length) = self._recipe.data, segment.shape
+        data, (rows, length) = self._data, segment.shape
         if rows:
             tokens = f"{int((segment != PADDING).sum()):,} tokens in {data or OWN}"
             filled = f"{rows} row{'' if rows == 1 else 's'} of {length} tokens"
@@ -158,12 +130,24 @@ class Batches:
                 f"takes {self.rows}. Give --rows {rows}{' or fewer' if rows > 1 else ''}, a "
                 "shorter --row-length, or more text."
             )
-        return (
-            f"No document in {data or OWN} can be trained on: all are empty, or held out, or "
-            "refused."
-        )
+        return f"No document in {data or OWN} can be trained on: all are empty or refused."
 
-    def _epoch(self, number: int) -> Epoch:
-        if self._prepared is None or self._prepared[0] != number:
-            self._prepared = number, epoch_rows(self._recipe, number)
-        return self._prepared[1]
+    def prepare(self, number: int) -> Epoch:
+        """An epoch's rows."""
+        found = [] if self._data is None else corpus.load(self._data)
+        documents = corpus.shuffled(found, self._seed, number)
+        counts = [0, 0]
+
+        def counted() -> Iterator[Encoded]:
+            for encoded in encode_many(documents, self._tokenizer):
+                counts[0] += 1
+                counts[1] += len(encoded.ids)
+                yield encoded
+
+        encoded, written = counted(), 0
+        if self._own is not None:
+            own = own_text.load(self._own)
+            written = sum(sum(text.mask) for text in own)
+            encoded = own_text.mixed(own, encoded, self._seed + number)
+        rows = packed(encoded, self._tokenizer, self._row_length, [self._seed, number])
+        return Epoch(rows, counts[0], counts[1], written)

@@ -2,30 +2,24 @@
 
 from __future__ import annotations
 
-import gzip
 import hashlib
 import json
 import os
 import random
 import re
-import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, TypedDict
+from typing import Any, TypedDict
 
 from moa_core.errors import UserError, first_line
-from moa_core.untrusted import is_message, parsed
+from moa_core.untrusted import is_message, json_lines, read_text
 
-HELD_OUT_PERCENT = 2
-FEWEST = 50  # with fewer documents, none is held out
+HELD_OUT_PERCENT = 2  # of prompts
 END_OF_DOCUMENT = "<|endoftext|>"
 BETWEEN = re.compile(rf"^{re.escape(END_OF_DOCUMENT)}\s*$", re.M)
 LEARNT = ("messages", "text", "question", "answer", "context")  # of a row's keys
 SUFFIXES = (".txt", ".txt.gz", ".jsonl", ".jsonl.gz")
-DATA_SETS = (".parquet", ".arrow", ".csv", ".json", ".jsonl")
-
-Split = Literal["train", "heldout"]
 
 
 class Message(TypedDict):
@@ -43,7 +37,7 @@ def chat(*turns: str) -> Chat:
 
 
 def bucket(text: str) -> int:
-    """A text's hash, from 0 to 99, which decides the split."""
+    """A text's hash, from 0 to 99."""
     return int(hashlib.sha256(text.encode()).hexdigest()[:8], 16) % 100
 
 
@@ -51,7 +45,6 @@ def bucket(text: str) -> int:
 class Document:
     """A chat or a plain text."""
 
-    kind: str
     messages: Chat | None = None
     text: str | None = None
 
@@ -61,44 +54,28 @@ class Document:
             return [self.text or ""]
         return [message["content"] for message in self.messages]
 
-    @property
-    def key(self) -> str:
-        """What decides the split: the text, or the first thing that the user says."""
-        said = (m["content"] for m in self.messages or () if m["role"] == "user")
-        return next(said, self.contents[0])
-
 
 def has_text(folder: Path) -> bool:
     return bool(_files(folder))
 
 
-def has_rows(folder: Path) -> bool:
-    """Whether a folder holds files of a data set, as a repository on the Hub does."""
-    return any(path.suffix in DATA_SETS for path in folder.rglob("*"))
-
-
-def load(folder: Path, split: Split = "train") -> list[Document]:
-    """One split's documents in all text files of the folder.
+def load(folder: Path) -> list[Document]:
+    """The documents in all text files of the folder.
 
     Documents in a text file are separated by lines `<|endoftext|>`. A row of a `.jsonl` file has
-    `messages`, `text`, or `question` and `answer` with an optional `context`. A hash of the
-    text, or of a chat's first question, holds 2 % out. UserError for a folder or file that cannot
-    be read.
+    `messages`, `text`, or `question` and `answer` with an optional `context`. UserError for
+    a folder or file that cannot be read.
     """
     found = [document for path in _files(folder) for document in _read(path)]
     if not found:
         raise UserError(f"The data folder {folder} holds no text in {', '.join(SUFFIXES)} files.")
-    percent = 0 if len({document.key for document in found}) < FEWEST else HELD_OUT_PERCENT
-    wanted = split == "heldout"
-    return [document for document in found if (bucket(document.key) < percent) == wanted]
+    return found
 
 
-def shuffled(
-    documents: Sequence[Document], seed: int, epoch: int, split: Split = "train"
-) -> list[Document]:
+def shuffled(documents: Sequence[Document], seed: int, epoch: int) -> list[Document]:
     """The documents in an epoch's order. Those with an empty turn are left out."""
     order = list(documents)
-    random.Random(f"{seed} {epoch} {split}").shuffle(order)
+    random.Random(f"{seed} {epoch} train").shuffle(order)
     return [document for document in order if all(document.contents)]
 
 
@@ -109,29 +86,13 @@ def _files(folder: Path) -> list[Path]:
         raise UserError(f"The data folder {folder} cannot be read: {error.strerror}.") from None
 
 
-def read_text(path: Path) -> str:
-    """The text of a file, which may be compressed. UserError if it cannot be read."""
-    try:
-        data = path.read_bytes()
-        return (gzip.decompress(data) if path.suffix == ".gz" else data).decode()
-    except (OSError, EOFError, UnicodeDecodeError, zlib.error) as error:
-        raise UserError(f"The data file {path} cannot be read: {error}.") from error
-
-
 def _read(path: Path) -> Iterator[Document]:
-    text = read_text(path)
     if ".jsonl" not in path.name:
-        for document in filter(None, map(str.strip, BETWEEN.split(text))):
-            yield Document("plain", text=document)
+        for document in filter(None, map(str.strip, BETWEEN.split(read_text(path)))):
+            yield Document(text=document)
         return
-    for number, line in enumerate(text.split("\n"), 1):
-        if not line.strip():
-            continue
-        try:
-            found = _document(parsed(line))
-        except ValueError as error:
-            raise UserError(f"Line {number} of {path} is not JSON: {error}.") from error
-        if found is None:
+    for number, row in json_lines(path):
+        if (found := _document(row)) is None:
             raise UserError(
                 f"Line {number} of {path} has no messages, no text and no question with an answer."
             )
@@ -143,13 +104,13 @@ def _document(row: Any) -> Document | None:
     match row:
         case {"messages": [_, *_] as messages} if all(map(is_message, messages)):
             turns = (Message(role=m["role"], content=m["content"]) for m in messages)
-            return Document("chat", tuple(turns))
+            return Document(tuple(turns))
         case {"question": str(question), "answer": str(answer)}:
             parts = (row.get("context"), question)
             asked = "\n\n".join(part.strip() for part in parts if isinstance(part, str) and part)
-            return Document("chat", chat(asked, answer.strip()))
+            return Document(chat(asked, answer.strip()))
         case {"text": str(text)} if text.strip():
-            return Document("plain", text=text.strip())
+            return Document(text=text.strip())
     return None
 
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
-from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field
 from itertools import islice
 from pathlib import Path
@@ -16,7 +15,6 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from moa_core.drafters.base import Drafter
 from moa_core.drafters.eagle import EagleDrafter
@@ -32,17 +30,15 @@ from moa_core.loading.drafter_files import save_drafter
 from moa_core.loading.load import load_drafter
 from moa_core.model.target import Target, parameters
 from moa_core.runtime import commit
+from moa_core.text import tokenizer_of
 from moa_core.train import losses, own_text
-from moa_core.train.batches import Batch, Batches, Recipe
+from moa_core.train.batches import Batch, Batches
 from moa_core.train.loop import Machine, Schedule, TrainingRun
-from moa_core.train.masks import BLOCK, Masks, on_policy, predictable
-from moa_core.train.measure import Progress
+from moa_core.train.masks import BLOCK, Masks, on_policy
 from moa_core.train.teacher import Lesson, let_gradients_through, teach
 from moa_core.train.transplant import BATCHES, TOKENS, Taught, refit, suits, transplant
 from moa_core.train.unrolled import Eagle3Trainee
-from moa_core.untrusted import read_config
 
-CPU = Machine()
 # Methods with a loss of their own.
 TRAINEES: dict[type[Drafter], type[losses.Trainee]] = {
     MoADrafter: losses.MoATrainee,
@@ -83,26 +79,25 @@ class Plan:
 def train_drafters(
     target: Target,
     data: Path | None,
-    tokenizer: Path,
     out: Path,
     schedule: Schedule,
     plan: Plan,
-    machine: Machine = CPU,
-    watched: dict[str, list[list[int]]] | None = None,
-    watch_times: int = 8,
+    machine: Machine,
 ) -> None:
-    """Train every method of the plan into `out/<method>`; log and checkpoint in `out/run`.
-
-    watched  prompts by kind, to measure acceptance during training; each drafter keeps its best
-             weights
-    """
+    """Train every method of the plan into `out/<method>`; log and checkpoint in `out/run`."""
     if plan.row_length > target.context:
         raise UserError(
             f"Rows of {plan.row_length} tokens are longer than {target.name} can read: give a "
             f"--row-length of at most {target.context}."
         )
     out.mkdir(parents=True, exist_ok=True)
-    batches = _batches(target, data, tokenizer, out, plan, machine.workers)
+    own = None
+    if plan.prompts:
+        own = out / "own_text.npz"
+        workers = machine.workers if target.device.type == "cpu" else 1
+        writing = own_text.Writing(plan.prompts, plan.seed)
+        own_text.write(target, own, plan.own_tokens, writing, workers)
+    batches = Batches(data, tokenizer_of(target), plan.rows, plan.row_length, plan.seed, own)
     drafters = {method: _begun(method, target, plan) for method in plan.methods}
     if plan.start is None:
         words = _words(target, batches, out / "words.npy", plan.words) if plan.words else None
@@ -110,28 +105,16 @@ def train_drafters(
             drafter.vocabulary = words
     else:
         words = _same_words(drafters, out / "words.npy")
-    about = {name: _about(name, drafter, plan) for name, drafter in drafters.items()}
     trainees = {name: trainee(drafter, target, plan.weights) for name, drafter in drafters.items()}
-    if machine.compiled:
-        for each in trainees.values():
-            each.compile_features()
-    progress = Progress(target, drafters, watched, watch_times) if watched else None
     models: dict[str, nn.Module] = dict(trainees)
-    run = TrainingRun(out / "run", models, batches, schedule, machine, asdict(plan), progress)
+    run = TrainingRun(out / "run", models, batches, schedule, machine, asdict(plan))
     lessons = _Lessons(target, drafters.values(), plan, run, words)
     if run.update == 0:
         _first_weights(target, drafters, trainees, batches, lessons, plan.start)
-    run.train(lessons, _step, count=lambda batch: predictable(batch).sum())
-    if progress:
-        progress.restore_best()
+    run.train(lessons)
     for name, drafter in drafters.items():
-        done = {"updates": run.update, "of": run.updates, "seconds": round(run.spent[name])}
-        start = about[name].pop("start")
-        training = {**_named(run.recipe), "rate": schedule.rate(name), **done, "start": start}
-        if progress:
-            training["metrics"] = progress.metrics[name]
-        more = {**about[name], "training": training, "commit": commit()}
-        save_drafter(out / name, drafter, target, more, torch.bfloat16)
+        about = _about(drafter, run.recipe, run.update, run.updates, run.seconds)
+        save_drafter(out / name, drafter, target, about, torch.bfloat16)
 
 
 def export(target: Target, trained: Path, out: Path) -> list[str]:
@@ -144,25 +127,26 @@ def export(target: Target, trained: Path, out: Path) -> list[str]:
     if not path.exists():
         raise UserError(f"{trained} holds no training run: nothing was trained into it.")
     state = torch.load(path, map_location="cpu", weights_only=True)
-    whole, best = state["update"] == state["updates"], (state["watch"] or {}).get("best", {})
-    for name, newest in state["models"].items():
+    for name, weights in state["models"].items():
         drafter = fresh(name, target, 0)
-        own = {key.removeprefix("net."): weight for key, weight in newest.items()}
-        drafter.net.load_state_dict(best.get(name, own) if whole else own)
+        own = {key.removeprefix("net."): weight for key, weight in weights.items()}
+        drafter.net.load_state_dict(own)
         drafter.net.to(target.device).eval().requires_grad_(False)
         drafter.vocabulary = torch.from_numpy(np.load(words)) if words.exists() else None
-        seconds = round(state["spent"][name])
-        done = {"updates": state["update"], "of": state["updates"], "seconds": seconds}
-        training = {**_named(state["recipe"]), **done}
-        about = {"parameters": parameters(drafter.net), "training": training, "commit": commit()}
+        done = state["update"], state["updates"], state["seconds"]
+        about = _about(drafter, state["recipe"], *done)
         save_drafter(out / name, drafter, target, about, torch.int8)
     return list(state["models"])
 
 
-def _named(recipe: dict[str, Any]) -> dict[str, Any]:
-    """A recipe for others: files and folders by their names."""
+def _about(
+    drafter: Drafter, recipe: dict[str, Any], update: int, of: int | None, seconds: float
+) -> dict[str, Any]:
+    """What a drafter's config says about its training; files and folders by their names."""
     paths = {key: Path(recipe[key]).name for key in ("prompts", "start") if recipe.get(key)}
-    return {**recipe, **paths}
+    done = {"updates": update, "of": of, "seconds": round(seconds)}
+    training = {**recipe, **paths, **done}
+    return {"parameters": parameters(drafter.net), "training": training, "commit": commit()}
 
 
 def _begun(method: str, target: Target, plan: Plan) -> Trained:
@@ -239,38 +223,6 @@ def _first_weights(
             transplant(trainee, drafter, target, taught)
         elif isinstance(drafter, MoADrafter):
             refit(trainee, drafter, taught)
-
-
-def _about(name: str, drafter: Drafter, plan: Plan) -> dict[str, Any]:
-    """A drafter's size, and the training of the drafter that it continues from."""
-    earlier = None
-    if plan.start is not None:
-        ours = read_config(plan.start / _source(name, plan.start)).get("drafter", {})
-        earlier = {**ours.get("training", {}), "commit": ours.get("commit")}
-    return {"parameters": parameters(drafter.net), "start": earlier}
-
-
-def _batches(
-    target: Target, data: Path | None, tokenizer: Path, out: Path, plan: Plan, workers: int
-) -> Batches:
-    """Batches, after the target has written the text that the plan asks for."""
-    own = None
-    if plan.prompts:
-        own, processes = out / "own_text.npz", workers if target.device.type == "cpu" else 1
-        writing = own_text.Writing(plan.prompts, plan.seed)
-        own_text.write(target, own, plan.own_tokens, writing, processes)
-    return Batches(Recipe(data, tokenizer, plan.seed, plan.row_length, own), plan.rows)
-
-
-def _step(
-    model: nn.Module, batch: Batch, shared: tuple[Lesson, Masks], update: int
-) -> tuple[Tensor, losses.Stats]:
-    # On a CPU, the backward pass of fused attention is several times slower than matrix products,
-    # most of all for LSA's thousands of short sequences.
-    plain = batch.ids.device.type == "cpu"
-    with sdpa_kernel(SDPBackend.MATH) if plain else nullcontext():
-        loss: tuple[Tensor, losses.Stats] = model(batch, *shared, update)
-        return loss
 
 
 def trainee(drafter: Drafter, target: Target, weights: losses.Weights) -> losses.Trainee:

@@ -29,10 +29,6 @@ class Encoded(NamedTuple):
     mask: list[bool]
 
 
-def encode(document: Document, tokenizer: PreTrainedTokenizerBase) -> Encoded:
-    return next(encode_many([document], tokenizer))
-
-
 def encode_many(
     documents: Iterable[Document], tokenizer: PreTrainedTokenizerBase
 ) -> Iterator[Encoded]:

@@ -11,21 +11,21 @@ import math
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
-from time import perf_counter
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn.attention import SDPBackend, sdpa_kernel
 from tqdm import tqdm
 
 from moa_core.errors import UserError
 from moa_core.train.batches import Batch, Batches
-from moa_core.train.measure import Progress
+from moa_core.train.masks import predictable
 
-Step = Callable[[nn.Module, Batch, Any, int], tuple[Tensor, dict[str, Tensor]]]
-Count = Callable[[Batch], Tensor]
 BETAS = 0.9, 0.95  # of AdamW
 FLOOR = 0.05  # the last learning rate, as a share of the peak
 LOG_EVERY = 25  # updates
@@ -38,7 +38,6 @@ class Machine:
 
     bf16        autocast
     parts       into which the rows of an update are split
-    compiled    torch.compile for the costly parts
     workers     processes that write the target's own text
     stop_at     end at this update of an unchanged schedule
     save_every  seconds between checkpoints
@@ -47,7 +46,6 @@ class Machine:
     device: str = "cpu"
     bf16: bool = False
     parts: int = 1
-    compiled: bool = False
     workers: int = 2
     stop_at: int | None = None
     save_every: float = 60.0
@@ -55,25 +53,32 @@ class Machine:
     def autocast(self) -> torch.autocast:
         return torch.autocast(self.device, torch.bfloat16, enabled=self.bf16)
 
+    @contextmanager
+    def computing(self) -> Iterator[None]:
+        """For a forward pass whose backward pass follows.
+
+        On a CPU, that of fused attention is several times slower than matrix products, most of all
+        for LSA's thousands of short sequences.
+        """
+        plain = sdpa_kernel(SDPBackend.MATH) if self.device == "cpu" else nullcontext()
+        with self.autocast(), plain:
+            yield
+
 
 @dataclass(frozen=True)
 class Schedule:
-    """Length, learning rates and optimiser of a run.
+    """Length, learning rate and optimiser of a run.
 
     updates  optimiser steps; None for as many as fit into `minutes`
-    rates    peak learning rate by model name, "" for all others
+    rate     the peak
     muon     Muon for the weight matrices except embeddings; else AdamW for all
     """
 
     updates: int | None
-    rates: Mapping[str, float]
+    rate: float
     minutes: float | None = None
     warmup: int = 200
-    decay: float = 0.0
     muon: bool = False
-
-    def rate(self, name: str) -> float:
-        return self.rates.get(name, self.rates.get("", 1e-3))
 
     def factor(self, update: int, updates: int) -> float:
         """Share of the peak rate: it rises linearly, then falls to the floor as a cosine."""
@@ -84,20 +89,18 @@ class Schedule:
         return FLOOR + (1 - FLOOR) * 0.5 * (1 + math.cos(math.pi * min(1.0, progress)))
 
 
-def optimisers(schedule: Schedule, name: str, model: nn.Module) -> list[torch.optim.Optimizer]:
-    """AdamW, or Muon and AdamW, for a model's trainable weights."""
-    rate = schedule.rate(name)
+def optimisers(schedule: Schedule, model: nn.Module) -> list[torch.optim.Optimizer]:
+    """AdamW, or Muon and AdamW, for a model's trainable weights, without decay."""
     weights = [(key, p) for key, p in model.named_parameters() if p.requires_grad]
     matrices = [p for key, p in weights if p.ndim > 1 and "embed" not in key]
     tables = [p for key, p in weights if p.ndim > 1 and "embed" in key]
-    rest = {"params": [p for _, p in weights if p.ndim < 2], "weight_decay": 0.0}
+    vectors = {"params": [p for _, p in weights if p.ndim < 2]}
+    adamw = partial(torch.optim.AdamW, lr=schedule.rate, betas=BETAS, weight_decay=0.0)
     if not schedule.muon:
-        groups = [{"params": matrices + tables, "weight_decay": schedule.decay}, rest]
-        return [torch.optim.AdamW(groups, lr=rate, betas=BETAS)]
+        return [adamw([{"params": matrices + tables}, vectors])]
     # At AdamW's step size (arXiv 2502.16982, 2.2).
-    muon = torch.optim.Muon(matrices, rate, schedule.decay, adjust_lr_fn="match_rms_adamw")
-    others = [{"params": tables, "weight_decay": schedule.decay}, rest]
-    return [muon, torch.optim.AdamW(others, lr=rate, betas=BETAS)]
+    muon = torch.optim.Muon(matrices, schedule.rate, 0.0, adjust_lr_fn="match_rms_adamw")
+    return [muon, adamw([{"params": tables}, vectors])]
 
 
 class TrainingRun:
@@ -111,20 +114,18 @@ class TrainingRun:
         schedule: Schedule,
         machine: Machine,
         recipe: Mapping[str, Any],
-        watch: Progress | None = None,
     ) -> None:
         """recipe: all settings that shape the result, besides the schedule. A run resumes only
         with the same ones.
         """
         self.folder, self.batches, self.schedule = folder, batches, schedule
-        self.machine, self.watch = machine, watch
+        self.machine = machine
         self.recipe = json.loads(json.dumps({**recipe, "schedule": asdict(schedule)}, default=str))
         folder.mkdir(parents=True, exist_ok=True)
         self.update, self.updates, self.seconds = 0, schedule.updates, 0.0
         self._kept = 0  # update of the checkpoint
-        self.spent = dict.fromkeys(models, 0.0)  # seconds, as if each had been trained alone
         self.models = {name: model.to(machine.device) for name, model in models.items()}
-        self.optimisers = {name: optimisers(schedule, name, of) for name, of in models.items()}
+        self.optimisers = {name: optimisers(schedule, of) for name, of in models.items()}
         self._rows, rest = divmod(batches.rows, machine.parts)
         if rest:
             raise UserError(
@@ -133,17 +134,10 @@ class TrainingRun:
             )
         self._resume()
 
-    def train(
-        self,
-        prepare: Callable[[Batch, int], Any],
-        step: Step,
-        count: Count = lambda batch: torch.tensor(len(batch.ids)),
-    ) -> None:
+    def train(self, prepare: Callable[[Batch, int], tuple[Any, ...]]) -> None:
         """Train to the end of the schedule, or to an update before it.
 
-        prepare  computes once what all models share, such as a target's lesson on the batch
-        step     (model, batch, prepared, update) -> mean loss and its parts
-        count    number of tokens in the mean loss of a batch on the CPU
+        prepare  computes once what all models share: a target's lesson on the batch, and masks
         """
         bar = tqdm(total=self.updates, initial=self.update, smoothing=0.05)
         saved = begun = time.monotonic()
@@ -153,14 +147,13 @@ class TrainingRun:
             if not self._done:
                 bar.write(self.batches.about())
             while not self._done:
-                parts = self._advance(list(self._parts(next(stream), count)), prepare, step)
+                parts = self._advance(list(self._parts(next(stream))), prepare)
                 self.update += 1
                 bar.update()
                 now = time.monotonic()
                 self.seconds = before + now - begun
                 if self.schedule.minutes is not None:
                     mark = self._probe(self.update - first, mark, bar)
-                begun += self._look()
                 last = self._done
                 if self.update % LOG_EVERY == 0 or last:
                     self._log(parts, bar)
@@ -173,36 +166,30 @@ class TrainingRun:
         finally:
             bar.close()
 
-    def _parts(self, whole: Batch, count: Count) -> Iterator[tuple[Batch, float]]:
-        """The parts of an update's rows, each with its share of `count`."""
-        total = float(count(whole))
+    def _parts(self, whole: Batch) -> Iterator[tuple[Batch, float]]:
+        """The parts of an update's rows, each with its share of the tokens of the mean loss."""
+        total = float(predictable(whole).sum())
         for start in range(0, len(whole.ids), self._rows):
             part = whole.part(slice(start, start + self._rows))
-            yield part, float(count(part)) / max(total, 1e-9)
+            yield part, float(predictable(part).sum()) / max(total, 1e-9)
 
     def _advance(
-        self, batches: list[tuple[Batch, float]], prepare: Callable[[Batch, int], Any], step: Step
+        self, batches: list[tuple[Batch, float]], prepare: Callable[[Batch, int], tuple[Any, ...]]
     ) -> dict[str, dict[str, Tensor]]:
         """One update of all models: their losses' parts."""
         parts: dict[str, dict[str, Tensor]] = {name: {} for name in self.models}
         for cpu_batch, share in batches:
             batch = cpu_batch.to(self.machine.device)
-            start = _clock()
             with self.machine.autocast():
                 shared = prepare(batch, self.update)
-            shared_seconds = _clock() - start
             for name, of in parts.items():
-                start = _clock()
-                with self.machine.autocast():
-                    loss, more = step(self.models[name], batch, shared, self.update)
+                with self.machine.computing():
+                    loss, more = self.models[name](batch, *shared, self.update)
                 (loss * share).backward()
                 for key, value in {"loss": loss.detach(), **more}.items():
                     of[key] = of.get(key, 0) + value * share
-                self.spent[name] += shared_seconds + _clock() - start
         for name, of in parts.items():
-            start = _clock()
             of["norm"] = self._step(name)
-            self.spent[name] += _clock() - start
         return parts
 
     def _step(self, name: str) -> Tensor:
@@ -211,18 +198,10 @@ class TrainingRun:
         norm = nn.utils.clip_grad_norm_(self.models[name].parameters(), 1.0)
         for optimiser in self.optimisers[name]:
             for group in optimiser.param_groups:
-                group["lr"] = self.schedule.rate(name) * factor
+                group["lr"] = self.schedule.rate * factor
             optimiser.step()
             optimiser.zero_grad(set_to_none=True)
         return norm
-
-    def _look(self) -> float:
-        """Let the watch measure if due. Returns the seconds that this took."""
-        if self.watch is None or not self.watch.due(self.update, self.updates):
-            return 0.0
-        begun = time.monotonic()
-        self._write({"measured": self.watch.measure(self.update, self.spent)})
-        return time.monotonic() - begun
 
     @property
     def _done(self) -> bool:
@@ -241,9 +220,9 @@ class TrainingRun:
         if left <= 0:  # slow updates, or many kills
             self.updates = bar.total = self.update
         elif done == PROBE // 2:
-            mark = _clock(time.monotonic)
+            mark = _clock()
         elif done % PROBE == 0:
-            now = _clock(time.monotonic)
+            now = _clock()
             pace = (now - mark) / (PROBE - PROBE // 2 if done == PROBE else PROBE)
             self.updates, mark = self.update + int(left / pace), now
             bar.total = self.updates
@@ -253,10 +232,7 @@ class TrainingRun:
         flat = torch.stack([value.float() for of in parts.values() for value in of.values()])
         found = iter(flat.tolist())
         values = {name: {k: round(next(found), 5) for k in of} for name, of in parts.items()}
-        self._write(values)
         bar.set_postfix({name: f"{of['loss']:.3f}" for name, of in values.items()})
-
-    def _write(self, values: Mapping[str, Any]) -> None:
         line = {"update": self.update, "seconds": round(self.seconds, 1), **values}
         with (self.folder / "log.jsonl").open("a", encoding="utf-8") as log:
             log.write(json.dumps(line) + "\n")
@@ -268,8 +244,6 @@ class TrainingRun:
             "update": self.update,
             "updates": self.updates,
             "seconds": self.seconds,
-            "spent": self.spent,
-            "watch": self.watch and self.watch.state_dict(),
             "place": self.batches.place,
             "models": {name: model.state_dict() for name, model in self.models.items()},
             "optimisers": {
@@ -286,6 +260,12 @@ class TrainingRun:
         if not path.exists():
             return
         state = torch.load(path, map_location="cpu", weights_only=True)
+        schedule = state["recipe"]["schedule"]
+        if rates := schedule.pop(
+            "rates", None
+        ):  # a run of the time when each drafter could have its own
+            schedule["rate"] = rates[""] if len(rates) == 1 else rates
+            del schedule["decay"]
         # An option that no longer exists does not matter if it was not used.
         old = state["recipe"].items()
         before = {key: value for key, value in old if value or key in self.recipe}
@@ -304,13 +284,10 @@ class TrainingRun:
         self.update = self._kept = state["update"]
         self.updates = state["updates"]
         self.seconds, self.batches.place = state["seconds"], tuple(state["place"])
-        self.spent = state["spent"]
-        if self.watch:
-            self.watch.load_state_dict(state["watch"])
 
 
-def _clock(now: Callable[[], float] = perf_counter) -> float:
+def _clock() -> float:
     """The time after the device has finished its work."""
     if torch.cuda.is_available():
         torch.cuda.synchronize()
-    return now()
+    return time.monotonic()

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import repeat
 from typing import Any
 
 import torch
@@ -12,7 +13,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from moa_core.drafters.eagle import EagleNet
-from moa_core.drafters.moa import MoADrafter, MoANet
+from moa_core.drafters.moa import MoANet
 from moa_core.drafters.tandem import TandemNet
 from moa_core.model.target import Matrix, Target
 from moa_core.train.batches import Batch, same_document
@@ -20,6 +21,7 @@ from moa_core.train.masks import Masks, predictable
 from moa_core.train.teacher import Lesson, Verdicts
 
 Stats = dict[str, Tensor]
+Loss = tuple[Tensor, Stats]
 DECAY = 0.8  # weight of each draft ahead against the one before it (Medusa, section 2.2.1)
 NOISE = 0.2  # width of the uniform noise on EAGLE's features, in rows of 512 tokens
 
@@ -36,7 +38,6 @@ class Trainee(nn.Module, ABC):
     """A drafter being trained. Its forward pass returns the loss."""
 
     net: nn.Module
-    features: Callable[..., Any]  # the input of the head; with MoA's LSA, most of the work
 
     def __init__(self, drafter: Any, target: Target, weights: Weights) -> None:
         super().__init__()
@@ -44,18 +45,8 @@ class Trainee(nn.Module, ABC):
         self._drafter, self._weights = drafter, weights
         self._target = (target,)  # in a tuple, so that its weights are not this module's
 
-    def compile_features(self) -> None:
-        """Compile the costly parts.
-
-        On a CPU, norms, masks and activations cost more than matrix products. Compiled, MoA's
-        layers take half the time, and LSA a quarter.
-        """
-        self.features = torch.compile(self.features)
-
     @abstractmethod
-    def forward(
-        self, batch: Batch, lesson: Lesson, masks: Masks, seed: int
-    ) -> tuple[Tensor, Stats]:
+    def forward(self, batch: Batch, lesson: Lesson, masks: Masks, seed: int) -> Loss:
         """Mean loss over the predictable reply tokens, and its parts.
 
         seed  of the method's noise
@@ -72,17 +63,11 @@ class Trainee(nn.Module, ABC):
 class StatesTrainee(Trainee):
     """Any drafter with `states`: cross-entropy against the target's distributions."""
 
-    def forward(
-        self, batch: Batch, lesson: Lesson, masks: Masks, seed: int
-    ) -> tuple[Tensor, Stats]:
-        states = self.features(batch, lesson)
+    def forward(self, batch: Batch, lesson: Lesson, masks: Masks, seed: int) -> Loss:
+        visible = same_document(batch.segment)
+        states = self._drafter.states(lesson.embedded, batch.positions, visible)
         entropy = soft_entropy(lesson.verdicts.head, states, lesson.verdicts, predictable(batch))
         return entropy, {"cross_entropy": entropy.detach()}
-
-    def features(self, batch: Batch, lesson: Lesson) -> Tensor:
-        visible = same_document(batch.segment)
-        found: Tensor = self._drafter.states(lesson.embedded, batch.positions, visible)
-        return found
 
 
 class MoATrainee(Trainee):
@@ -90,17 +75,7 @@ class MoATrainee(Trainee):
 
     net: MoANet
 
-    def __init__(self, drafter: MoADrafter, target: Target, weights: Weights) -> None:
-        super().__init__(drafter, target, weights)
-        self._memory = drafter.net.memory
-
-    def compile_features(self) -> None:
-        super().compile_features()
-        self._memory = torch.compile(self.net.memory)
-
-    def forward(
-        self, batch: Batch, lesson: Lesson, masks: Masks, seed: int
-    ) -> tuple[Tensor, Stats]:
+    def forward(self, batch: Batch, lesson: Lesson, masks: Masks, seed: int) -> Loss:
         hidden, before_tail = self._hidden(batch, lesson, masks)
         return self._loss(hidden, before_tail, lesson, masks)
 
@@ -112,14 +87,13 @@ class MoATrainee(Trainee):
     def _hidden(self, batch: Batch, lesson: Lesson, masks: Masks) -> tuple[Tensor, Tensor]:
         # LSA is the costly part: it runs for the positions that CA sees in a row with a loss.
         seen = (masks.ca & masks.loss[:, None, :, None]).any(2)[:, 0]  # [B, T]
-        dense: Tensor = self._memory(lesson.vectors[seen], self._drafter.layer_rope)  # [n, E]
+        dense = self.net.memory(lesson.vectors[seen], self._drafter.layer_rope)  # [n, E]
         memory = dense.new_zeros(*seen.shape, dense.shape[-1]).index_put((seen,), dense)
         for rope in (self._drafter.sa_rope, self._drafter.ca_rope):
             rope.reserve(batch.ids.shape[1])
         rotation = self._drafter.ca_rope(batch.positions, memory)
         remembered = self.net.cross_attention.memorise(memory, rotation)
-        found: tuple[Tensor, Tensor] = self.features(batch, lesson, masks, remembered)
-        return found
+        return self.features(batch, lesson, masks, remembered)
 
     def features(
         self, batch: Batch, lesson: Lesson, masks: Masks, remembered: tuple[Tensor, Tensor]
@@ -138,9 +112,7 @@ class MoATrainee(Trainee):
         run = self._target[0].run_layers
         return run(hidden, batch.positions, masks.tail, cache, last=tli), hidden
 
-    def _loss(
-        self, hidden: Tensor, before_tail: Tensor, lesson: Lesson, masks: Masks
-    ) -> tuple[Tensor, Stats]:
+    def _loss(self, hidden: Tensor, before_tail: Tensor, lesson: Lesson, masks: Masks) -> Loss:
         tli = self._drafter.tli
         entropy = soft_entropy(lesson.verdicts.head, hidden, lesson.verdicts, masks.loss)
         feature = _smooth(hidden, lesson.hidden, masks.loss)
@@ -170,9 +142,7 @@ class EagleTrainee(Trainee):
 
     net: EagleNet
 
-    def forward(
-        self, batch: Batch, lesson: Lesson, masks: Masks, seed: int
-    ) -> tuple[Tensor, Stats]:
+    def forward(self, batch: Batch, lesson: Lesson, masks: Masks, seed: int) -> Loss:
         features = lesson.hidden[:, :-1]
         draw = noise(features, seed, batch.rows.tolist()) - 0.5
         features = features + (draw * NOISE * 512 / batch.ids.shape[1]).to(features.dtype)
@@ -203,58 +173,46 @@ class TandemTrainee(Trainee):
 
     net: TandemNet
 
-    def forward(
-        self, batch: Batch, lesson: Lesson, masks: Masks, seed: int
-    ) -> tuple[Tensor, Stats]:
-        hidden = self.net.norm(self.features(batch, lesson, masks))
-        entropy = soft_entropy(lesson.verdicts.head, hidden, lesson.verdicts, masks.loss)
-        return entropy, {"cross_entropy": entropy.detach()}
-
-    def missing(self, batch: Batch, lesson: Lesson, masks: Masks) -> tuple[Tensor, Tensor]:
-        wanted = lesson.hidden / self.net.norm.weight
-        return wanted - self.features(batch, lesson, masks), masks.loss
-
-    def features(self, batch: Batch, lesson: Lesson, masks: Masks) -> Tensor:
-        """What the last norm reads, [B, T, E]."""
+    def forward(self, batch: Batch, lesson: Lesson, masks: Masks, seed: int) -> Loss:
         self._drafter.rope.reserve(batch.ids.shape[1])
         hidden = lesson.embedded
         rotation = self._drafter.rope(batch.positions, hidden)
         known = _TrueFirst([(k, v) for k, v in self.net.memorise(lesson.hidden, rotation)])
         for place, layer in enumerate(self.net.layers):
             hidden = layer(hidden, rotation, mask=masks.tail, cache=known, place=place)
-        return hidden
+        hidden = self.net.norm(hidden)
+        entropy = soft_entropy(lesson.verdicts.head, hidden, lesson.verdicts, masks.loss)
+        return entropy, {"cross_entropy": entropy.detach()}
 
 
 class MedusaTrainee(Trainee):
     """Each head learns the target's distribution at its own place ahead."""
 
-    def forward(
-        self, batch: Batch, lesson: Lesson, masks: Masks, seed: int
-    ) -> tuple[Tensor, Stats]:
-        ahead = self.features(lesson.hidden).unbind(2)  # of [B, T, K, E]
-        loss, entropies = entropy_ahead(ahead, batch, lesson)
+    def forward(self, batch: Batch, lesson: Lesson, masks: Masks, seed: int) -> Loss:
+        ahead = self.net(lesson.hidden).unbind(2)  # of [B, T, K, E]
+        every = torch.arange(batch.ids.shape[1], device=batch.ids.device).expand_as(batch.ids)
+        loss, entropies = entropy_ahead(zip(ahead, repeat(every)), batch, lesson)
         return loss, {"cross_entropy": entropies[0]}
-
-    def features(self, hidden: Tensor) -> Tensor:
-        ahead: Tensor = self.net(hidden)
-        return ahead
 
 
 def entropy_ahead(
-    ahead: Sequence[Tensor], batch: Batch, lesson: Lesson
+    drafts: Iterable[tuple[Tensor, Tensor]], batch: Batch, lesson: Lesson
 ) -> tuple[Tensor, list[Tensor]]:
     """Weighted mean of the losses of several drafts in a row, and the single losses.
 
-    Row t of draft n, at least [B, T - 1 - n, E], predicts token t + 2 + n. A later draft has fewer
-    such rows, and its loss is a mean over them. Parts of a batch are weighted by the first draft's
-    rows, so the number of parts changes the loss a little.
+    drafts  states [B, n, E] and their rows [B, n]: row t of draft k predicts token t + 2 + k
+
+    A later draft has fewer such rows, and its loss is a mean over them. Parts of a batch are
+    weighted by the first draft's rows, so the number of parts changes the loss a little.
     """
     reply, segment = predictable(batch), batch.segment
     total, weights, entropies = torch.zeros((), device=reply.device), 0.0, []
-    for number, hidden in enumerate(ahead):
-        shift = number + 1  # the target's distribution of token t + 2 + n is in row t + 1 + n
+    for number, (states, places) in enumerate(drafts):
+        shift = number + 1  # the target's distribution of token t + 2 + k is in row t + 1 + k
         where = reply[:, shift:] & (segment[:, shift:] == segment[:, :-shift])
-        entropy = soft_entropy(lesson.verdicts.head, hidden, lesson.verdicts, where, shift)
+        rows, columns = F.pad(where, (0, shift)).gather(1, places).nonzero(as_tuple=True)
+        told = rows, places[rows, columns] + shift
+        entropy = entropy_at(lesson.verdicts.head, states[rows, columns], lesson.verdicts, told)
         weight = DECAY**number
         total, weights = total + weight * entropy, weights + weight
         entropies.append(entropy.detach())

@@ -8,7 +8,8 @@ import random
 import signal
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, wait
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from itertools import islice
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, cast
@@ -21,10 +22,10 @@ from tqdm import tqdm
 from moa_core.errors import UserError
 from moa_core.model.cache import KVCache
 from moa_core.model.target import Target
-from moa_core.text import chat_ids, template_parts, tokenizer_of
-from moa_core.train.corpus import HELD_OUT_PERCENT, bucket, read_text
+from moa_core.text import prompt_ids, tokenizer_of
+from moa_core.train.corpus import HELD_OUT_PERCENT, bucket
 from moa_core.train.encode import Encoded
-from moa_core.untrusted import parsed
+from moa_core.untrusted import json_lines
 
 GROUP = 8  # prompts of like length that are read at a time
 SORTED = 8  # prompts for each row, sorted by length: so rows that run together are as long
@@ -35,7 +36,7 @@ TELL = 2.0  # seconds between two steps of the progress bar
 class Writing:
     """How answers are written.
 
-    prompts  file of JSON lines, each with a `prompt` or the user's `messages`
+    prompts  file of JSON lines, each with a `prompt` or `messages`
     rows     chats that are answered at a time
     longest  tokens of an answer, at most
     context  tokens of a chat, at most
@@ -55,42 +56,37 @@ class Writing:
 
 @dataclass
 class Chat:
-    """A chat being answered.
+    """A prompt being answered.
 
-    place  line of the prompts' file
-    turns  the user's turns that are still to come
-    ids    all tokens so far
-    spans  start and stop of each answer in `ids`
+    place  its line in the prompts' file
     heat   temperature; 0 is greedy
+    ids    all tokens so far
+    start  of the answer in `ids`
     """
 
     place: int
-    turns: list[str]
     heat: float
     ids: list[int]
-    spans: list[list[int]] = field(default_factory=list)
+    start: int
 
 
-def held_out(turn: str) -> bool:
-    """Whether a chat that begins with this turn is kept for measuring: 2 % by a hash."""
-    return bucket(turn) < HELD_OUT_PERCENT
+def prompts_in(path: Path) -> list[tuple[int, str]]:
+    """Line and text of each prompt but the 2 % that a hash holds out.
 
-
-def prompts_in(path: Path, kept: bool = False) -> list[tuple[int, list[str]]]:
-    """Line and user turns of each chat for training, or of those that are held out (`kept`)."""
+    Of a chat, the prompt is the first thing that the user says.
+    """
     found = []
-    for place, line in enumerate(read_text(path).split("\n")):
-        if not line.strip():
-            continue
-        match parsed(line):
-            case {"prompt": str(turn)} if turn.strip():
-                turns = [turn]
+    for number, row in json_lines(path):
+        match row:
+            case {"prompt": str(prompt)} if prompt.strip():
+                pass
             case {"messages": [{"content": str()}, *_] as messages}:
-                turns = [one["content"] for one in messages if one.get("role", "user") == "user"]
+                said = (one["content"] for one in messages if one.get("role", "user") == "user")
+                prompt = next(said, "")
             case _:
-                raise UserError(f"Line {place + 1} of {path} has no prompt and no messages.")
-        if held_out(turns[0]) == kept:
-            found.append((place, turns))
+                raise UserError(f"Line {number} of {path} has no prompt and no messages.")
+        if bucket(prompt) >= HELD_OUT_PERCENT:
+            found.append((number - 1, prompt))
     return found
 
 
@@ -143,17 +139,17 @@ def _write_part(
     done = {json.loads(line)["place"] for line in path.read_text(encoding="utf-8").splitlines()}
     written = sum(count for _, count in _finished([path]))
     tell(written)
-    asked = [one for one in prompts_in(writing.prompts) if one[0] % of == number]
-    asked = [one for one in asked if one[0] not in done]
+    asked = [(at, prompt) for at, prompt in prompts_in(writing.prompts) if at % of == number]
+    left = [(at, prompt) for at, prompt in asked if at not in done]
     torch.manual_seed(writing.seed * 1_009 + number + len(done))
     with path.open("a", encoding="utf-8") as file:
-        for chat in Writer(target, writing).answered(_chats(target, asked, writing)):
-            line = {"place": chat.place, "ids": chat.ids, "spans": chat.spans}
+        for chat in Writer(target, writing).answered(_chats(target, left, writing)):
+            stop = len(chat.ids)
+            line = {"place": chat.place, "ids": chat.ids, "spans": [[chat.start, stop]]}
             file.write(json.dumps(line) + "\n")
             file.flush()
-            count = sum(stop - start for start, stop in chat.spans)
-            tell(count)
-            written += count
+            tell(stop - chat.start)
+            written += stop - chat.start
             if written >= tokens:
                 return
     if not written:
@@ -163,23 +159,21 @@ def _write_part(
         )
 
 
-def _chats(
-    target: Target, asked: Sequence[tuple[int, list[str]]], writing: Writing
-) -> Iterator[Chat]:
+def _chats(target: Target, asked: Sequence[tuple[int, str]], writing: Writing) -> Iterator[Chat]:
     """The chats that fit, those of like length together."""
     tokenizer, many = tokenizer_of(target), writing.rows * SORTED
     context, longest = writing.within(target)
     for at in range(0, len(asked), many):
         group = []
-        for place, turns in asked[at : at + many]:
+        for place, prompt in asked[at : at + many]:
             rng = random.Random(f"{writing.seed} {place}")
             heat = 0.0 if rng.random() < 0.5 else rng.uniform(0.8, 1.0)
             try:
-                ids = chat_ids(tokenizer, [{"role": "user", "content": turns[0]}])
+                ids = prompt_ids(tokenizer, prompt)
             except UserError:  # empty or too long
                 continue
             if len(ids) <= context - longest:
-                group.append(Chat(place, turns[1:], heat, ids))
+                group.append(Chat(place, heat, ids, len(ids)))
         yield from sorted(group, key=lambda chat: len(chat.ids))
 
 
@@ -190,73 +184,43 @@ class Writer:
         self._target, (self._context, self._longest) = target, writing.within(target)
         self._cache = _Rows(target, writing.rows, self._context)
         self._chats: list[Chat | None] = [None] * writing.rows
-        self._again: list[Chat] = []  # with another turn to answer
 
     @torch.inference_mode()
     def answered(self, chats: Iterator[Chat]) -> Iterator[Chat]:
-        """Each chat when its last answer has ended."""
+        """Each chat when its answer has ended."""
         more = True
         while True:
             free = [row for row, chat in enumerate(self._chats) if chat is None]
-            if (more or self._again) and len(free) >= max(1, len(self._chats) // 12):
+            if more and len(free) >= max(1, len(self._chats) // 12):
                 more = self._fill(free, chats)
             live = {row: chat for row, chat in enumerate(self._chats) if chat is not None}
             if not live:
                 return
-            for row, chat in live.items():
+            for row, chat in [*live.items()]:
                 if self._ended(chat):
                     self._chats[row] = None
-                    if not self._goes_on(chat):
-                        yield chat
-            live = {row: chat for row, chat in live.items() if self._chats[row] is chat}
+                    del live[row]
+                    yield chat
             if live:
                 logits = self._cache.step({row: chat.ids for row, chat in live.items()})
                 self._choose(list(live.values()), logits[list(live)])
 
     def _fill(self, free: Sequence[int], chats: Iterator[Chat]) -> bool:
         """Read new chats into free rows. Returns whether there may be more."""
-        new: list[Chat] = []
-        while len(new) < len(free) and (one := self._next(chats)) is not None:
-            new.append(one)
-        new.sort(key=lambda chat: len(chat.ids))
+        new = sorted(islice(chats, len(free)), key=lambda chat: len(chat.ids))
         for start in range(0, len(new), GROUP):
             part = new[start : start + GROUP]
             rows = list(free[start : start + len(part)])
             logits = self._cache.read(rows, [chat.ids for chat in part])
             for row, chat in zip(rows, part, strict=True):
                 self._chats[row] = chat
-                chat.spans.append([len(chat.ids), len(chat.ids)])
             self._choose(part, logits)
         return len(new) == len(free)
 
-    def _next(self, chats: Iterator[Chat]) -> Chat | None:
-        return self._again.pop() if self._again else next(chats, None)
-
     def _ended(self, chat: Chat) -> bool:
-        start, stop = chat.spans[-1]
-        full = stop - start >= self._longest or stop >= self._context
+        stop = len(chat.ids)
+        full = stop - chat.start >= self._longest or stop >= self._context
         return full or chat.ids[-1] in self._target.eos_ids
-
-    def _goes_on(self, chat: Chat) -> bool:
-        """Whether the user has another turn, which then follows what was written."""
-        tokenizer = tokenizer_of(self._target)
-        if not chat.turns or not tokenizer.chat_template or not _whole(chat, self._target):
-            return False
-        roles = ["user", "assistant"] * len(chat.spans) + ["user"]
-        (after, _), (before, _) = template_parts(tokenizer, roles)[-2:]
-        turn = chat.turns.pop(0)
-        ended, asked, begun = (
-            tokenizer(text, add_special_tokens=False, split_special_tokens=plain)["input_ids"]
-            for text, plain in ((after, False), (turn, True), (before, False))
-        )
-        if ended[:1] == chat.ids[-1:]:  # the target has written the end of its turn
-            ended = ended[1:]
-        ids = [*chat.ids, *ended, *asked, *begun]
-        if len(ids) > self._context - self._longest:
-            return False
-        chat.ids = ids
-        self._again.append(chat)
-        return True
 
     def _choose(self, chats: Sequence[Chat], logits: Tensor) -> None:
         """Append the next token of each chat, from logits [n, V]."""
@@ -267,11 +231,6 @@ class Writer:
             chosen[hot] = probs.multinomial(1)[:, 0]
         for chat, token in zip(chats, chosen.tolist(), strict=True):
             chat.ids.append(token)
-            chat.spans[-1][1] += 1
-
-
-def _whole(chat: Chat, target: Target) -> bool:
-    return chat.ids[-1] in target.eos_ids
 
 
 class _Rows:

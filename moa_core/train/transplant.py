@@ -18,7 +18,6 @@ from moa_core.drafters.base import Drafter
 from moa_core.drafters.eagle import EagleDrafter, EagleNet
 from moa_core.drafters.eagle3 import Eagle3Drafter, Eagle3Net
 from moa_core.drafters.moa import MoADrafter
-from moa_core.drafters.tandem import TandemDrafter, TandemNet
 from moa_core.model.layers import Attention, DecoderLayer, RMSNorm, SwiGLU
 from moa_core.model.target import Target
 from moa_core.train.batches import Batch
@@ -47,13 +46,13 @@ def suits(target: Target) -> bool:
 @torch.no_grad()
 def transplant(
     trainee: Trainee, drafter: Drafter, target: Target, taught: Sequence[Taught]
-) -> bool:
-    """Give a fresh drafter its first weights. False if its layers have other shapes.
+) -> None:
+    """Give a fresh drafter its first weights, if its layers have the shapes of the target's.
 
     taught  what is needed of a few batches
     """
     if not suits(target):
-        return False
+        return
     assert target.own is not None
     first, *_, last = target.own[1]
     norm = target.decoder.norm.weight
@@ -64,12 +63,9 @@ def transplant(
             maps = _eagle(drafter.net, target.own[1], norm)
         case Eagle3Drafter():
             maps = _eagle3(drafter.net, target.own[1], norm)
-        case TandemDrafter():
-            maps = _tandem(drafter.net, target.own[1], norm)
         case _:
-            return False
+            return
     _fit_all(maps, trainee, taught)
-    return True
 
 
 @torch.no_grad()
@@ -139,21 +135,6 @@ def _eagle3(net: Eagle3Net, layers: Sequence[DecoderLayer], norm: Tensor) -> Map
     _feed(layer.mlp, layer.post_attention_layernorm, layers[::-1], None)
     net.norm.weight.copy_(norm)
     return [(net.fc, None), (layer.self_attn.o_proj, None), _down(layer.mlp)]
-
-
-def _tandem(net: TandemNet, layers: Sequence[DecoderLayer], norm: Tensor) -> Maps:
-    """The last layers, as far as it has any, on the target's states after its norm."""
-    net.norm.weight.copy_(norm)
-    maps: Maps = []
-    for mine, theirs, each in zip(
-        net.layers, layers[-len(net.layers) :], net.projections, strict=True
-    ):
-        layer, projection = cast(DecoderLayer, mine), cast(nn.Linear, each)
-        _read(layer.self_attn, theirs, None, ("q", "k", "v"))
-        _feed(layer.mlp, layer.post_attention_layernorm, [theirs, *layers[::-1]], None)
-        projection.weight.copy_(torch.diag(_rms(norm) / norm))
-        maps += [(layer.self_attn.o_proj, None), _down(layer.mlp)]
-    return maps
 
 
 def _down(mlp: SwiGLU) -> tuple[nn.Linear, nn.Linear]:

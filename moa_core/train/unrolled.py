@@ -11,7 +11,7 @@ from moa_core.errors import UserError
 from moa_core.model.layers import Rotation
 from moa_core.model.target import Target
 from moa_core.train.batches import Batch, same_document
-from moa_core.train.losses import DECAY, Stats, Trainee, Weights, entropy_at, noise
+from moa_core.train.losses import Loss, Trainee, Weights, entropy_ahead, noise
 from moa_core.train.masks import Masks, predictable
 from moa_core.train.teacher import Lesson
 
@@ -34,9 +34,7 @@ class Eagle3Trainee(Trainee):
         if drafter.net.config.words:
             raise UserError("EAGLE-3 is trained with the target's head: this one has its own.")
 
-    def forward(
-        self, batch: Batch, lesson: Lesson, masks: Masks, seed: int
-    ) -> tuple[Tensor, Stats]:
+    def forward(self, batch: Batch, lesson: Lesson, masks: Masks, seed: int) -> Loss:
         self._drafter.rope.reserve(batch.ids.shape[1] + UNROLLED)
         reply, segment = predictable(batch), batch.segment
         # Rows whose last draft has a loss come first.
@@ -44,19 +42,10 @@ class Eagle3Trainee(Trainee):
         least = F.pad(least, (0, UNROLLED - 1))  # [B, T - 1]
         order = noise(least, seed, batch.rows.tolist()) + least
         chosen = order.topk(max(1, round(LATER * order.shape[1]))).indices
-        total, weights, entropies = torch.zeros((), device=reply.device), 0.0, []
-        for number, (hidden, places) in enumerate(self.features(batch, lesson, chosen)):
-            shift = number + 1  # the target's distribution of token t + 2 + n is in row t + 1 + n
-            where = reply[:, shift:] & (segment[:, shift:] == segment[:, :-shift])
-            where = F.pad(where, (0, number)).gather(1, places)  # [B, n]
-            rows, columns = where.nonzero(as_tuple=True)
-            told = rows, places[rows, columns] + shift
-            states = self.net.words(hidden[rows, columns])
-            entropy = entropy_at(lesson.verdicts.head, states, lesson.verdicts, told)
-            weight = DECAY**number
-            total, weights = total + weight * entropy, weights + weight
-            entropies.append(entropy.detach())
-        return total / weights, {"cross_entropy": entropies[0], "last": entropies[-1]}
+        drafts = self.features(batch, lesson, chosen)
+        states = [(self.net.words(hidden), places) for hidden, places in drafts]
+        loss, entropies = entropy_ahead(states, batch, lesson)
+        return loss, {"cross_entropy": entropies[0], "last": entropies[-1]}
 
     def missing(self, batch: Batch, lesson: Lesson, masks: Masks) -> tuple[Tensor, Tensor]:
         (found, _), *_ = self.features(batch, lesson, batch.rows[:, None])

@@ -62,7 +62,6 @@ def loads(monkeypatch, tokenizer):
     there = {f"moa-n{tli}": DrafterInfo(f"moa-n{tli}", "moa", tli, TREE) for tli in (0, 1)}
     monkeypatch.setattr(module, "bundle", lambda: Installed("fake", there))
     monkeypatch.setattr(module, "load_method", load_method)
-    monkeypatch.setattr(module, "settle", lambda target: 1)
     monkeypatch.setattr(
         module, "load_target", lambda spec, **how: loaded.append(spec) or FakeTarget(tokenizer)
     )

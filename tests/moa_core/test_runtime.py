@@ -1,63 +1,25 @@
-"""Threads, if nobody says otherwise, and memory."""
+"""Threads and memory."""
 
 import os
 import subprocess
 import sys
-from types import SimpleNamespace
 
 import pytest
 import torch
 
 from moa_core import runtime
 from moa_core.errors import UserError
-from tests.models import tiny_target
 
 
-@pytest.fixture
-def threads(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
-    """A processor of eight threads, and the seconds of a step by number of threads."""
-    now = SimpleNamespace(number=8, tried=[], costs={1: 3.0, 2: 2.0, 4: 1.95, 6: 0.5, 8: 4.0})
-
-    def take(number: int) -> None:
-        now.number = number
-        now.tried.append(number)
-
-    monkeypatch.setattr(torch, "get_num_threads", lambda: now.number)
-    monkeypatch.setattr(torch, "set_num_threads", take)
-    monkeypatch.setattr(runtime, "_seconds", lambda target: now.costs[now.number])
-    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
-    return now
-
-
-def test_the_quickest_number_wins_unless_a_smaller_one_is_nearly_as_quick(threads):
-    target = tiny_target()
-    assert runtime.quickest(target) == 2 and threads.number == 8  # it only tells
-    threads.costs[4] = 1.0
-    assert runtime.settle(target) == threads.number == 4
-    threads.number = 6  # a number between two powers is tried too
-    assert runtime.settle(target) == 6
-
-
-def test_what_was_asked_for_wins_and_large_models_are_not_measured(threads, monkeypatch):
-    target = tiny_target()
-    monkeypatch.setattr(runtime, "LARGE", 10)
-    assert runtime.settle(target) == 8 and set(threads.tried) <= {8}
-    assert runtime.settle(target, 3) == 3
-    monkeypatch.setenv("OMP_NUM_THREADS", "3")
-    threads.tried.clear()
-    assert runtime.settle(target) == 3 and not threads.tried
-    runtime.check_threads(None)
+def test_the_number_of_threads_is_the_one_that_was_asked_for(monkeypatch):
+    taken: list[int] = []
+    monkeypatch.setattr(torch, "set_num_threads", taken.append)
+    runtime.use_threads(None)
+    runtime.use_threads(3)
+    assert taken == [3]
     for absurd in (10**60, 2**31, 0, -1):
         with pytest.raises(UserError, match="a whole number from 1 to 1024"):
-            runtime.check_threads(absurd)
-
-
-def test_a_real_measurement_leaves_the_target_as_it_was(monkeypatch):
-    target, tried = tiny_target(), []
-    monkeypatch.setattr(torch, "get_num_threads", lambda: 2)
-    monkeypatch.setattr(torch, "set_num_threads", tried.append)
-    assert runtime.quickest(target) in (1, 2) and tried == [1, 2, 2]
-    assert target._cache is None  # it decoded in a fork
+            runtime.use_threads(absurd)
 
 
 FAULTS = """

@@ -18,7 +18,7 @@ from vllm.utils.torch_utils import set_default_torch_dtype
 
 from moa_core.drafters.moa import MoADrafter, Sizes
 from moa_core.errors import UserError, first_line, saying
-from moa_core.loading.catalog import bundled_moa_for, files_of, locate, with_files
+from moa_core.loading.catalog import default_drafter, files_of, locate, with_files
 from moa_core.loading.drafter_files import build_drafter
 from moa_core.loading.presets import pinned
 from moa_core.model.target import Target
@@ -220,7 +220,7 @@ def load(config: VllmConfig, target: Target) -> MoADrafter:
     """The drafter that `--additional-config` names, else the default target's. UserError if it
     does not fit, or is no MoA drafter with N = 0."""
     options = dict(config.additional_config.get("moa") or {})
-    spec = options.pop("drafter", None) or bundled_moa_for(None)
+    spec = options.pop("drafter", None) or default_drafter()
     if options:
         raise UserError(
             f"moa_vllm takes no option {next(iter(options))}, only drafter: its drafts are chains "

@@ -10,7 +10,7 @@ from moa_core.__main__ import main
 from moa_core.bench import compare, run
 from moa_core.bench.methods import Method
 from moa_core.bench.records import command_line
-from moa_core.bench.run import Contender, Decoding, keep_settings, read_runs, run_all
+from moa_core.bench.run import Decoding, keep_settings, read_runs, run_all
 from moa_core.bench.suites import QUESTIONS, Prompt
 from moa_core.decoding.decode import Settings
 from moa_core.decoding.tree import AUTO, TreeSettings
@@ -101,7 +101,7 @@ def target() -> Target:
 class Counting(Method):
     """Decodes nothing; remembers what it was asked, and may be cut off."""
 
-    trees = True
+    tree = TREE
 
     def __init__(self, name: str, target: Target, log: list, stop_after: int = 10**6) -> None:
         super().__init__(name, target, None)
@@ -115,13 +115,13 @@ class Counting(Method):
         return {key: record[key] for key in record if key not in ("method", "repeat", "prompt")}
 
 
-def contenders(target: Target, log: list, stop_after: int = 10**6) -> dict[str, Contender]:
-    return {name: Contender(Counting(name, target, log, stop_after), TREE) for name in "ab"}
+def methods(target: Target, log: list, stop_after: int = 10**6) -> dict[str, Counting]:
+    return {name: Counting(name, target, log, stop_after) for name in "ab"}
 
 
 def test_runs_are_interleaved_and_the_warm_up_is_dropped(target, tmp_path):
     log: list = []
-    runs = run_all(contenders(target, log), PROMPTS, IDS, 2, DECODING, tmp_path / "runs.jsonl")
+    runs = run_all(methods(target, log), PROMPTS, IDS, 2, DECODING, tmp_path / "runs.jsonl")
     assert log[:4] == [("a", IDS[0]), ("b", IDS[0]), ("a", IDS[1]), ("b", IDS[1])]
     assert "".join(name for name, _ in log[4:]) == "abbaabbaabba" and len(runs) == 12
     assert list(read_runs(tmp_path / "runs.jsonl").values()) == runs
@@ -131,16 +131,16 @@ def test_runs_are_interleaved_and_the_warm_up_is_dropped(target, tmp_path):
 def test_a_run_that_was_cut_off_repeats_nothing_finished(target, tmp_path):
     path, whole, first, second = tmp_path / "runs.jsonl", [], [], []
     rest = (PROMPTS, IDS, 2, DECODING)
-    expected = run_all(contenders(target, whole), *rest, tmp_path / "whole.jsonl")
+    expected = run_all(methods(target, whole), *rest, tmp_path / "whole.jsonl")
     with pytest.raises(KeyboardInterrupt):
-        run_all(contenders(target, first, 9), *rest, path)
+        run_all(methods(target, first, 9), *rest, path)
     assert len(read_runs(path)) == 5  # and four of warm-up
     with path.open("a") as file:
         file.write('{"method":"a","rep')  # killed while writing
-    assert run_all(contenders(target, second), *rest, path) == expected
+    assert run_all(methods(target, second), *rest, path) == expected
     assert first[4:] + second[4:] == whole[4:]
     third: list = []
-    assert run_all(contenders(target, third), *rest, path) == expected and not third
+    assert run_all(methods(target, third), *rest, path) == expected and not third
     for damaged, words in ((WHOLE + b'{"method":"a"}\n', "Line 2"), (b"\xff\n", "damaged")):
         path.write_bytes(damaged)
         with pytest.raises(UserError, match=words):

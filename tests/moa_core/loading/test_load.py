@@ -17,7 +17,7 @@ def test_defaults_are_the_bundled_target_and_moa(bundle):
     target = load_target()
     assert target.name == "tiny" and load_drafter(None, target).name == "moa-n0"
     for tli in (0, 1):
-        drafter = load_drafter(None, target, tli)
+        drafter = load_drafter(f"moa-n{tli}", target)
         assert isinstance(drafter, MoADrafter) and drafter.tli == tli
     assert isinstance(load_drafter("none", target), Vanilla)
     assert load_target(bundle / "tiny").name == "tiny"

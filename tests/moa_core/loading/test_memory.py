@@ -13,14 +13,13 @@ from transformers import AutoConfig
 from moa_core import runtime
 from moa_core.__main__ import main
 from moa_core.errors import UserError
-from moa_core.loading import load
-from moa_core.loading.load import (
+from moa_core.loading import memory
+from moa_core.loading.load import load_drafter, load_target
+from moa_core.loading.memory import (
     COUNTED_CONTEXT,
     Drafting,
     check_room,
     estimate,
-    load_drafter,
-    load_target,
     of_shapes,
     stored,
 )
@@ -136,14 +135,14 @@ CPU, CARD = torch.device("cpu"), torch.device("cuda")
     ],
 )  # fmt: skip
 def test_a_shortfall_is_named(monkeypatch, free, dtype, device, bits, words):
-    monkeypatch.setattr(load, "free_bytes", lambda _: int(free * 1e9))
+    monkeypatch.setattr(memory, "free_bytes", lambda _: int(free * 1e9))
     with pytest.raises(UserError, match=words):
         check_room("llama", LLAMA, dtype, device, bits, DRAFTERS)
 
 
 def test_no_weights_are_read_for_a_refusal(tmp_path, monkeypatch, capsys):
     LLAMA.save_pretrained(tmp_path)  # a config, and no weights at all
-    monkeypatch.setattr(load, "free_bytes", lambda _: 1)
+    monkeypatch.setattr(memory, "free_bytes", lambda _: 1)
     assert main(("generate", "--target", str(tmp_path), "--prompt-ids", "1")) == 2
     assert "does not fit: it needs" in capsys.readouterr().err
 

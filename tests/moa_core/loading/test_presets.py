@@ -89,7 +89,10 @@ def test_generate_takes_a_preset(pinned, capsys):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ("--tli 2", r"for TLI N = 2 \(trained: 0\).* --target meta-llama.* --methods moa-n2"),
+        (
+            "--drafter moa-n2",
+            r"for TLI N = 2 \(trained: 0\).* --target meta-llama.* --methods moa-n2",
+        ),
         ("--target a/b", "name --preset or --target, not both"),
         (
             "--drafter eagle",

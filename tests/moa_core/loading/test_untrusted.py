@@ -23,7 +23,8 @@ from moa_core.drafters.eagle import EagleDrafter
 from moa_core.errors import UserError
 from moa_core.link.client_weights import open_target, write
 from moa_core.loading.drafter_files import build_drafter, save_drafter
-from moa_core.loading.load import estimate, load_drafter, load_target
+from moa_core.loading.load import load_drafter, load_target
+from moa_core.loading.memory import estimate
 from moa_core.model.target import Target
 from moa_core.untrusted import MOST_PARTS, PICKLES, check_sizes, read_config, read_tensors
 from tests.models import (

@@ -11,14 +11,13 @@ from moa_core.train import loop
 from moa_core.train.corpus import END_OF_DOCUMENT, chat
 from moa_core.train.drafters import Plan, train_drafters
 from moa_core.train.loop import Machine, Schedule
-from tests.models import tiny_tokenizer
 
 NAMES = ("fox", "cat", "dog", "hen", "cow")
 
 
 @pytest.fixture
 def data(tmp_path: Path) -> Path:
-    """Plain texts and chats, and the tiny tokenizer in `tokenizer` beside them."""
+    """Plain texts and chats."""
     folder = tmp_path / "data"
     folder.mkdir()
     texts = [f"The {name} ran home on day {day}. It sat." for name in NAMES for day in range(8)]
@@ -29,7 +28,6 @@ def data(tmp_path: Path) -> Path:
     ]
     lines = [json.dumps({"messages": messages}) for messages in talks]
     (folder / "talks.jsonl").write_text("\n".join(lines))
-    tiny_tokenizer().save_pretrained(tmp_path / "tokenizer")
     return folder
 
 
@@ -38,9 +36,8 @@ def train(
 ) -> None:
     """Drafters, in this process. more: of the machine."""
     train_drafters(
-        target, data, data.parent / "tokenizer", out, Schedule(updates, {"": rate}, warmup=2), plan,
-        Machine(workers=1, **more),
-    )  # fmt: skip
+        target, data, out, Schedule(updates, rate, warmup=2), plan, Machine(workers=1, **more)
+    )
 
 
 def logged(out: Path) -> list[dict[str, Any]]:

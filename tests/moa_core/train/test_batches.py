@@ -13,16 +13,16 @@ from moa_core.errors import UserError
 from moa_core.model.target import Target
 from moa_core.text import prompt_ids
 from moa_core.train import corpus, own_text
-from moa_core.train.batches import Batch, Batches, Epoch, Recipe, epoch_rows
+from moa_core.train.batches import Batch, Batches, Epoch
 from moa_core.train.encode import PADDING, Encoded, encode_many
-from moa_core.train.own_text import Chat, Writer, Writing, held_out, load, prompts_in, write
+from moa_core.train.own_text import Chat, Writer, Writing, load, prompts_in, write
 from tests.models import plain_greedy, speaking_target, tiny_tokenizer
 
 ROWS = 3
 
 
-def recipe(data: Path, seed: int = 1, **more: object) -> Recipe:
-    return Recipe(data, data.parent / "tokenizer", seed, row_length=48, **more)
+def made(data: Path, kind: type[Batches] = Batches, length: int = 48, **more: Path) -> Batches:
+    return kind(data, tiny_tokenizer(), ROWS, length, seed=1, **more)
 
 
 def taken(batches: Batches, count: int) -> list[Batch]:
@@ -34,14 +34,13 @@ def same(one: Batch, other: Batch) -> bool:
 
 
 def test_a_resume_goes_on_with_the_next_batch_epochs_included(data):
-    made = recipe(data)
-    per_epoch = len(epoch_rows(made, 0).rows[0]) // ROWS
+    straight = made(data)
+    per_epoch = len(straight.prepare(0).rows[0]) // ROWS
     count = 2 * per_epoch + 3
-    straight = Batches(made, ROWS)
     whole = taken(straight, count)
     assert straight.place[0] == 2
     for stop in (1, per_epoch, per_epoch + 1, 2 * per_epoch + 1):
-        first, second = Batches(made, ROWS), Batches(made, ROWS)
+        first, second = made(data), made(data)
         taken(first, stop)
         second.place = first.place
         rest = taken(second, count - stop)
@@ -51,16 +50,16 @@ def test_a_resume_goes_on_with_the_next_batch_epochs_included(data):
 
 def test_the_last_batch_of_an_epoch_is_given_where_it_is_full(data):
     class Six(Batches):
-        def _epoch(self, number: int) -> Epoch:
+        def prepare(self, number: int) -> Epoch:
             rows = (np.zeros((2 * ROWS, 4), kind) for kind in (np.int32, bool, np.int64))
             return Epoch(tuple(rows), 1, 1)
 
-    batches = Six(recipe(data), ROWS)
+    batches = made(data, Six)
     assert [batches.place for _ in islice(batches, 3)] == [(0, ROWS), (0, 2 * ROWS), (1, ROWS)]
 
 
 def test_an_epoch_is_all_of_the_folder_s_text_and_nothing_else(data):
-    epoch = epoch_rows(recipe(data), 0)
+    epoch = made(data).prepare(0)
     documents = corpus.shuffled(corpus.load(data), 1, 0)
     expected = [encoded.ids for encoded in encode_many(documents, tiny_tokenizer())]
     ids, response, segment = epoch.rows
@@ -77,17 +76,16 @@ def test_an_epoch_is_all_of_the_folder_s_text_and_nothing_else(data):
 
 
 def test_an_epoch_without_a_batch_is_said_and_not_waited_for(data):
-    batches = Batches(Recipe(data, data.parent / "tokenizer", 1, row_length=4096), ROWS)
     words = r"tokens in .*data fill 1 row of 4096 .* takes 3\. Give --rows 1,"
     with pytest.raises(UserError, match=words):
-        next(iter(batches))
+        next(iter(made(data, length=4096)))
 
 
 def test_own_text_is_all_there_and_half_of_what_is_learnt(data):
     written = [Encoded([300 + n] * 10, [False] * 4 + [True] * 6) for n in range(20)]
     path = data.parent / "own.npz"
     own_text.save(path, written)
-    ids, response, _ = epoch_rows(recipe(data, own=path), 0).rows
+    ids, response, _ = made(data, own=path).prepare(0).rows
     own = ids >= 300
     assert own.sum() == 200
     assert sorted(set(ids[own].tolist())) == [300 + n for n in range(20)]
@@ -102,7 +100,7 @@ PROMPTS = ["Hi", "The fox ran home.", "A b c", "What is 3 + 4?", "Where did the 
 
 @pytest.fixture
 def prompts(tmp_path) -> Path:
-    """Fifty prompts and ten chats of two turns; some are held out."""
+    """Fifty prompts and ten chats; some are held out."""
     rows = [{"prompt": f"{text} {n}"} for n in range(10) for text in PROMPTS]
     rows += [
         {"messages": [{"content": f"Count to {n}."}, {"content": "Go on."}]} for n in range(10)
@@ -112,13 +110,11 @@ def prompts(tmp_path) -> Path:
     return path
 
 
-def test_prompts_are_those_for_training_or_those_held_out(prompts, monkeypatch):
-    asked, kept = prompts_in(prompts), prompts_in(prompts, kept=True)
-    assert sorted(place for place, _ in asked + kept) == list(range(60))
-    assert all(held_out(turns[0]) for _, turns in kept)
-    assert not any(held_out(turns[0]) for _, turns in asked)
-    assert asked[-1][1] == ["Count to 9.", "Go on."]
-    share = sum(held_out(f"prompt {n}") for n in range(20_000)) / 20_000
+def test_prompts_are_all_but_those_held_out(prompts):
+    asked = prompts_in(prompts)
+    assert not any(corpus.bucket(prompt) < corpus.HELD_OUT_PERCENT for _, prompt in asked)
+    assert asked[-1] == (59, "Count to 9.") and 50 < len(asked) < 60
+    share = sum(corpus.bucket(f"prompt {n}") < 2 for n in range(20_000)) / 20_000
     assert share == pytest.approx(0.02, abs=0.004)
     prompts.write_text('{"question": "Why?"}')
     with pytest.raises(UserError, match=r"Line 1 of .* has no prompt"):
@@ -128,7 +124,8 @@ def test_prompts_are_those_for_training_or_those_held_out(prompts, monkeypatch):
 def answered(target: Target, asked: list[str], **more: object) -> list[Chat]:
     """Greedy answers to prompts, in their order."""
     writing = Writing(Path("none"), rows=2, **more)
-    chats = [Chat(n, [], 0.0, prompt_ids(target.tokenizer, one)) for n, one in enumerate(asked)]
+    ids = [prompt_ids(target.tokenizer, one) for one in asked]
+    chats = [Chat(n, 0.0, one, len(one)) for n, one in enumerate(ids)]
     return sorted(Writer(target, writing).answered(iter(chats)), key=lambda chat: chat.place)
 
 
@@ -138,23 +135,17 @@ def test_answers_written_together_are_those_written_alone(family):
     target = speaking_target(family=family)
     for chat, text in zip(answered(target, PROMPTS, longest=20), PROMPTS, strict=True):
         prompt = prompt_ids(target.tokenizer, text)
-        ((start, stop),) = chat.spans
-        assert chat.ids[:start] == prompt and stop == len(chat.ids)
-        assert chat.ids[start:] == plain_greedy(target, prompt, 20)
+        assert chat.ids[: chat.start] == prompt
+        assert chat.ids[chat.start :] == plain_greedy(target, prompt, 20)
 
 
-def test_an_answer_ends_with_the_end_of_turn_and_the_next_turn_follows_it():
+def test_an_answer_ends_with_the_end_of_turn():
     target = speaking_target()
     (chat,) = answered(target, PROMPTS[:1], longest=20)
-    third = chat.ids[chat.spans[0][0] + 2]
+    third = chat.ids[chat.start + 2]
     target.eos_ids = (third,)
-    chats = [Chat(0, ["And then?"], 0.0, prompt_ids(target.tokenizer, PROMPTS[0]))]
-    (chat,) = Writer(target, Writing(Path("none"), rows=2, longest=20)).answered(iter(chats))
-    (start, stop), (begin, end) = chat.spans
-    assert third in chat.ids[start:stop] and chat.ids[stop - 1] == third and stop - start <= 3
-    said = target.tokenizer.decode(chat.ids[stop:begin])
-    assert "<|user|>And then?" in said and said.endswith("<|assistant|>")
-    assert chat.ids[begin:end] == plain_greedy(target, chat.ids[:begin], end - begin)
+    (chat,) = answered(target, PROMPTS[:1], longest=20)
+    assert chat.ids[-1] == third and chat.ids.index(third, chat.start) == len(chat.ids) - 1
 
 
 def test_writing_ends_with_enough_and_is_kept(prompts, tmp_path):
@@ -162,13 +153,11 @@ def test_writing_ends_with_enough_and_is_kept(prompts, tmp_path):
     writing = Writing(prompts, rows=4, longest=24)
     write(target, path, 200, writing)
     texts = load(path)
-    assert 200 <= sum(sum(text.mask) for text in texts) < 200 + 4 * 24 * 2
+    assert 200 <= sum(sum(text.mask) for text in texts) < 200 + 4 * 24
     assert not list(tmp_path.glob("own.*.jsonl"))
-    kept = {target.tokenizer.decode(prompt_ids(target.tokenizer, t[0])) for _, t in
-            prompts_in(prompts, kept=True)}  # fmt: skip
+    asked = [prompt_ids(target.tokenizer, prompt) for _, prompt in prompts_in(prompts)]
     for text in texts:
-        start = text.mask.index(True)
-        assert target.tokenizer.decode(text.ids[:start]) not in kept
+        assert text.ids[: text.mask.index(True)] in asked
     before = path.read_bytes()
     write(target, path, 10_000, writing)
     assert path.read_bytes() == before

@@ -37,7 +37,7 @@ def command(tmp_path: Path) -> list[str]:
         "train", "drafters", "--target", str(tmp_path / "target"),
         "--data", str(tmp_path / "ultrachat"), "--out", str(tmp_path / "out"),
         "--rows", "4", "--row-length", "96", "--methods", "moa-n0,moa-n1", "--rate", "3e-3",
-        "--warmup", "2", "--device", "cpu", "--watch-times", "1",
+        "--warmup", "2", "--device", "cpu",
     ]  # fmt: skip
 
 
@@ -50,10 +50,8 @@ def test_a_data_set_trains_a_foreign_targets_drafters(command, tmp_path, precisi
         assert saved["update"] == 2 and saved["place"] == (0, 8)
     assert main([*command, *more]) == 0
     lines = logged(tmp_path / "out")
-    losses = [line["moa-n1"]["loss"] for line in lines if "moa-n1" in line]
+    losses = [line["moa-n1"]["loss"] for line in lines]
     assert len(losses) == updates and (updates < 6 or losses[-1] < losses[0])
-    measured = [line["measured"] for line in lines if "measured" in line]
-    assert len(measured) == 1 and measured[0]["moa-n0"] >= 1
     target = load_target(str(tmp_path / "target"), device="cpu")
     for _, expected, found in drafted(target, tmp_path / "out"):
         assert found == expected
@@ -95,8 +93,7 @@ def test_a_folder_of_text_trains_and_the_command_it_prints_works(bundle, tmp_pat
     ]
     assert main(["train", "drafters", "--data", str(folder), "--out", str(out), *more]) == 0
     told = capsys.readouterr().out
-    assert told.startswith(f"{folder} has no held-out text to measure on: ")
-    assert "\nTraining on 1 document of yours (" in told
+    assert told.startswith("Training on 1 document of yours (")
     assert f"Trained: {out}/moa-n0, {out}/moa-n1, " in told
     generate = shlex.split(told.splitlines()[-1])
     assert generate[:4] == ["python", "-m", "moa_core", "generate"]

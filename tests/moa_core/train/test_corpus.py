@@ -4,7 +4,6 @@ import copy
 import gzip
 import json
 import random
-from typing import Any
 
 import datasets
 import pytest
@@ -12,7 +11,7 @@ from transformers import PreTrainedTokenizerFast
 
 from moa_core.errors import UserError
 from moa_core.train.corpus import END_OF_DOCUMENT, Document, chat, fetch, load, shuffled
-from moa_core.train.encode import PADDING, encode, encode_many, pack
+from moa_core.train.encode import PADDING, Encoded, encode_many, pack
 from tests.models import CHATML, END, chatml_tokenizer, made_tokenizer, ultrachat
 
 CHAT = [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello."}]
@@ -61,20 +60,8 @@ def test_a_folder_that_cannot_be_read_gets_a_sentence(tmp_path, name, data, word
         load(tmp_path)
 
 
-def test_splits_are_stable_and_share_no_document(tmp_path):
-    def texts(split: Any) -> set[str | None]:
-        return {document.text for document in load(tmp_path, split)}
-
-    (tmp_path / "a.txt").write_text(f"\n{END_OF_DOCUMENT}\n".join(map(str, range(2_000))))
-    train, held_out = texts("train"), texts("heldout")
-    assert train.isdisjoint(held_out) and 20 < len(held_out) < 60
-    assert len(train | held_out) == 2_000 and held_out == texts("heldout")
-    (tmp_path / "a.txt").write_text(f"\n{END_OF_DOCUMENT}\n".join(sorted(train | held_out)[:49]))
-    assert not texts("heldout") and len(texts("train")) == 49  # too few to hold any out
-
-
 def test_epochs_repeat_by_seed_and_differ_by_number():
-    documents = [Document("plain", text=str(n or "")) for n in range(21)]
+    documents = [Document(text=str(n or "")) for n in range(21)]
     first, again, other = (shuffled(documents, 1, number) for number in (0, 0, 1))
     assert first == again != other and len(first) == len(other) == 20
     assert {one.text for one in first} == {str(n) for n in range(1, 21)}  # an empty one goes
@@ -113,8 +100,12 @@ def test_a_data_set_without_text_or_out_of_reach_gets_a_sentence(hub, tmp_path, 
 
 def test_a_folder_like_a_data_set_is_read_as_one(tmp_path):
     found = load(fetch(str(ultrachat(tmp_path, 6)), tmp_path / "data"))
-    assert len(found) == 6 and all(document.kind == "chat" for document in found)
+    assert len(found) == 6 and all(document.messages for document in found)
     assert found[2].contents[1] == "It is 6, said the dog."
+
+
+def encode(document: Document, tokenizer: PreTrainedTokenizerFast) -> Encoded:
+    return next(encode_many([document], tokenizer))
 
 
 SPOKEN = [
@@ -126,7 +117,7 @@ SPOKEN = [
 def test_ids_and_masks_are_the_templates(tokenizer):
     talk = chat("Hello there.", "Hi: how are you?", "Fine.", "Good.")
     for messages in (list(talk), [SPOKEN[0], *talk]):
-        ids, mask = encode(Document("chat", tuple(messages)), tokenizer)
+        ids, mask = encode(Document(tuple(messages)), tokenizer)
         assert ids == tokenizer.apply_chat_template(messages, return_dict=False)
         asked = tokenizer.apply_chat_template(
             messages[:-1], add_generation_prompt=True, return_dict=False
@@ -142,7 +133,7 @@ TALK = tuple(chat("What is 3 + 4?", "It is 7.", "And <|im_end|> then?", "The fox
 
 def test_a_foreign_template_marks_what_the_assistant_writes():
     tokenizer = chatml_tokenizer()
-    ids, mask = encode(Document("chat", TALK), tokenizer)
+    ids, mask = encode(Document(TALK), tokenizer)
     spoken = tokenizer.decode([token for token, on in zip(ids, mask, strict=True) if on])
     assert spoken == "It is 7.<|im_end|>The fox ran.<|im_end|>"
     # Written out in a text it stays text: five turns end, the system's included.
@@ -150,13 +141,13 @@ def test_a_foreign_template_marks_what_the_assistant_writes():
     assert tokenizer("<|im_end|>")["input_ids"] == [tokenizer.eos_token_id]  # left as it was
     plain = [{**m, "content": m["content"].replace("<|im_end|> ", "")} for m in TALK]
     whole = tokenizer.apply_chat_template(plain, return_dict=False)
-    assert encode(Document("chat", tuple(plain)), tokenizer).ids == whole
+    assert encode(Document(tuple(plain)), tokenizer).ids == whole
     behind = copy.deepcopy(tokenizer)
     behind.chat_template = CHATML.replace("}}<|im_end|>", "}}\n<|im_end|>")
-    ids, mask = encode(Document("chat", TALK), behind)
+    ids, mask = encode(Document(TALK), behind)
     spoken = [token for token, on in zip(ids, mask, strict=True) if on]
     assert spoken.count(behind.eos_token_id) == 2
-    ids, mask = encode(Document("plain", text="The fox ran."), tokenizer)
+    ids, mask = encode(Document(text="The fox ran."), tokenizer)
     assert ids == [*tokenizer("The fox ran.")["input_ids"], tokenizer.eos_token_id] and all(mask)
 
 
@@ -164,8 +155,8 @@ def test_chats_that_a_template_refuses_are_left_out():
     first = "{% if messages[0]['role'] == 'system' %}{{ raise_exception('No system') }}{% endif %}"
     tokenizer = copy.deepcopy(chatml_tokenizer())
     tokenizer.chat_template = first + CHATML
-    refused = Document("chat", ({"role": "system", "content": "Be brief."}, *TALK))
-    assert len(list(encode_many([refused, Document("chat", TALK), refused], tokenizer))) == 1
+    refused = Document(({"role": "system", "content": "Be brief."}, *TALK))
+    assert len(list(encode_many([refused, Document(TALK), refused], tokenizer))) == 1
     with pytest.raises(UserError, match="No system"):
         list(encode_many([refused, refused], tokenizer))
 

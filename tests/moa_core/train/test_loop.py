@@ -7,18 +7,17 @@ from typing import Any
 
 import pytest
 import torch
-from torch import Tensor
 
 from moa_core.errors import UserError
 from moa_core.train import loop
-from moa_core.train.batches import Batches, Recipe
+from moa_core.train.batches import Batches
 from moa_core.train.drafters import Plan, fresh, trainee
-from moa_core.train.loop import Machine, Schedule, TrainingRun, optimisers
+from moa_core.train.loop import Machine, Schedule, TrainingRun
 from moa_core.train.losses import Weights
 from moa_core.train.masks import on_policy
 from moa_core.train.teacher import teach
 from tests.moa_core.train.conftest import logged, train
-from tests.models import speaking_target
+from tests.models import speaking_target, tiny_tokenizer
 
 METHODS = ("moa-n0", "moa-n1", "eagle2")
 UPDATES = 12
@@ -40,23 +39,19 @@ class Training:
             name: trainee(drafter, self.target, Weights())
             for name, drafter in self.drafters.items()
         }
-        recipe = Recipe(data, data.parent / "tokenizer", seed, row_length=48)
+        batches = Batches(data, tiny_tokenizer(), 4, 48, seed)
         self.run = TrainingRun(
-            folder, models, Batches(recipe, 4),
-            Schedule(updates, {"": 3e-3, "eagle2": 1e-3}, warmup=3, **more),
+            folder, models, batches, Schedule(updates, 3e-3, warmup=3, **more),
             Machine(save_every=40.0), {"seed": seed},
         )  # fmt: skip
 
     def train(self, before: Callable[[int], None] = lambda update: None) -> dict[str, Any]:
-        def prepare(batch: Any, update: int) -> Any:
+        def prepare(batch: Any, update: int) -> tuple[Any, ...]:
             before(update)
             generator = torch.Generator().manual_seed(update)
             return teach(self.target, batch, {1}), on_policy(batch, generator)
 
-        def step(model: Any, batch: Any, shared: Any, update: int) -> tuple[Tensor, Any]:
-            return model(batch, *shared, update)
-
-        self.run.train(prepare, step)
+        self.run.train(prepare)
         return {
             f"{name}.{key}": value.clone()
             for name, drafter in self.drafters.items()
@@ -103,7 +98,6 @@ def test_a_killed_run_ends_as_an_uninterrupted_one_and_is_done_then(data, tmp_pa
         assert torch.equal(found[name], weight), name
     assert last.run.update == UPDATES
     again = Training(data, tmp_path / "run", muon=muon)  # it has nothing left to do
-    assert again.run.spent == last.run.spent and min(again.run.spent.values()) > 0
     after = again.train(kill_at(UPDATES))
     assert all(torch.equal(found[name], after[name]) for name in found)
     entry = logged(tmp_path)[-1]
@@ -139,7 +133,14 @@ def test_a_checkpoint_of_another_run_is_refused(data, tmp_path):
     del state["recipe"]["more"]
     state["recipe"]["gone"] = 0  # not used then: it says nothing
     torch.save(state, path)
+    schedule = state["recipe"]["schedule"]  # as they were when each drafter could have its rate
+    schedule |= {"rates": {"": schedule.pop("rate")}, "decay": 0.0}
+    torch.save(state, path)
     Training(data, tmp_path / "run", updates=1)
+    schedule |= {"rates": {"": 3e-3, "eagle2": 1e-3}, "decay": 0.0}
+    torch.save(state, path)
+    with pytest.raises(UserError, match=r"other settings \(schedule\)"):
+        Training(data, tmp_path / "run", updates=1)
 
 
 @pytest.mark.usefixtures("ticking")
@@ -166,18 +167,8 @@ def test_minutes_that_pass_before_the_pace_is_known_end_it(data, tmp_path):
     assert (tmp_path / "run" / "checkpoint.pt").exists()
 
 
-@pytest.mark.parametrize("muon", [False, True])
-def test_matrices_alone_decay(muon):
-    parts = torch.nn.Embedding(5, 4), torch.nn.Linear(4, 3), torch.nn.LayerNorm(3)
-    model = torch.nn.ModuleDict(zip(("embed", "in", "norm"), parts, strict=True))
-    made = optimisers(Schedule(10, {"": 1e-3}, decay=0.1, muon=muon), "any", model)
-    groups = [group for one in made for group in one.param_groups]
-    decays = {id(weight): group["weight_decay"] for group in groups for weight in group["params"]}
-    assert decays == {id(p): 0.1 if p.ndim > 1 else 0.0 for p in model.parameters()}
-
-
 def test_the_rate_rises_then_falls_to_its_floor_and_stays_there():
-    schedule = Schedule(100, {"": 1.0}, warmup=10)
+    schedule = Schedule(100, 1.0, warmup=10)
     factors = [schedule.factor(update, 100) for update in range(100)]
     assert factors[0] == pytest.approx(0.1) and factors[9] == 1.0
     assert factors[:10] == sorted(factors[:10])
