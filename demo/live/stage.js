@@ -141,6 +141,7 @@ export class Stage {
     const over = Object.values(this.lanes).every((lane) => lane.over);
     const more = this.live || !over;
     if (!more && this.frame.dataset.run === "live") this.#end();
+    else if (!more && this.player.playing) for (const { view } of Object.values(this.lanes)) view.text.scrollTop = 0;
     if (!more) {
       if (this.player.playing && this.pinned === null) this.#show(this.#best);
       this.player.playing = false;
@@ -253,12 +254,22 @@ export class Stage {
   }
 
   #speed() {
-    if (!this.measured || !this.complete || !("vanilla" in this.measured.over)) return [];
+    if (!this.measured) return this.#once();
+    if (!this.complete || !("vanilla" in this.measured.over)) return [];
     const { vanilla: over } = this.measured.over;
     if (over === null) return [". Speed: the runs overlap."];
+    if (typeof over === "string") return [`, ${over} here: by how much changes from run to run.`];
     const shown = figure("speedup", over, times(over));
     shown.classList.toggle("slower", over < 1);
     return over < 1 ? [", but slower here: ", shown, " the speed."] : [", ", shown, " as fast."];
+  }
+
+  // Of one run each, no more than which was faster: not of one that was cut, or drawn by lot.
+  #once() {
+    const [ours, theirs] = [this.drafter, this.plain].map(({ rate }) => rate);
+    if (!this.complete || !ours || !theirs || this.drafter.head.method === "vanilla" || this.drafter.view.link) return [];
+    const over = ours / theirs;
+    return [` In one run each, ${over < 0.9 ? "slower" : over > 1.1 ? "faster" : "about as fast"}.`];
   }
 
   #lengths() {
