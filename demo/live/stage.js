@@ -18,7 +18,7 @@ const times = (ratio) => `${ratio.toFixed(ratio < 0.95 ? 2 : 1)}×`;
 export class Stage {
   /** chosen: told of the cycle of a pressed word. */
   constructor(root, { chosen = () => {} } = {}) {
-    Object.assign(this, { root, frame: root.closest("#stage") ?? root, live: false, stale: "", note: "" });
+    Object.assign(this, { root, frame: root.closest("#stage") ?? root, live: false, stale: "" });
     this.player = new Player((at) => this.#draw(at));
     this.headline = el("p", "headline", "", { role: "status" });
     this.said = el("p", "said");
@@ -58,7 +58,7 @@ export class Stage {
 
   empty() {
     this.player.pause();
-    Object.assign(this, { measured: null, live: false, shown: null, pinned: null, how: "done", note: "" });
+    Object.assign(this, { measured: null, live: false, shown: null, pinned: null, how: "done" });
     this.offline.hidden = true;
     this.root.dataset.alone = "";
     this.drafter.empty("Press Run: the text appears here.");
@@ -231,7 +231,6 @@ export class Stage {
 
   #now() {
     const { head, root } = this.drafter;
-    if (this.note) return this.note;
     if (!head) return this.live ? "Waiting for the first token." : "Press Run: a drafter guesses, the model checks.";
     if (!this.live && !this.player.playing) return this.#where ? `After cycle ${this.#where} of ${this.drafter.all.length}.` : "After the prompt’s call.";
     if (root.dataset.link === "lost") return "The link is cut: the drafter writes on alone, unchecked.";
@@ -264,9 +263,9 @@ export class Stage {
     return over < 1 ? [", but slower here: ", shown, " the speed."] : [", ", shown, " as fast."];
   }
 
-  // Of one run each, no more than which was faster: not of one that was cut, or drawn by lot.
+  // Of one run each, no more than which was faster; nothing of one that was cut.
   #once() {
-    const [ours, theirs] = [this.drafter, this.plain].map(({ rate }) => rate);
+    const [ours, theirs] = [this.drafter, this.plain].map(({ pace }) => pace[1]);
     if (!this.complete || !ours || !theirs || this.drafter.head.method === "vanilla" || this.drafter.view.link) return [];
     const over = ours / theirs;
     return [` In one run each, ${over < 0.9 ? "slower" : over > 1.1 ? "faster" : "about as fast"}.`];

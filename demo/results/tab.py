@@ -31,7 +31,7 @@ def build(demo: gr.Blocks, shared: Shared) -> None:
     there = ours()
     if not there:
         words(f"<p>{NOTHING}</p>", elem_id="bench-empty")
-        _paper("")
+        words(texts.beside(), elem_id="bench-paper")
     else:
         _recorded(there)
     if trained := kept(_learnt, None):
@@ -54,27 +54,12 @@ def _recorded(there: list[Recording]) -> None:
             texts.table(first), interactive=False, label="The numbers in these charts",
             max_height=420, elem_id="bench-table", buttons=["copy", "fullscreen"], pinned_columns=1,
         )  # fmt: skip
-    both = _paper(texts.beside(first))
+    both = words(texts.beside(first), elem_id="bench-paper")
     chosen = choice.input(
         updates, choice, [said, *plots, frame, both], queue=False, trigger_mode="always_last",
         **PRIVATE,
     )  # fmt: skip
     show_results(chosen, "bench-claims")
-
-
-def _paper(both: str) -> gr.HTML:
-    above, below = texts.paper_words()
-    with gr.Column(elem_id="bench-paper"):
-        words(above, elem_classes="paper")
-        shown = words(both, elem_id="bench-beside")
-        with gr.Accordion("The paper’s whole table", open=False, elem_id="bench-published"):
-            gr.Dataframe(
-                texts.paper_table(), interactive=False, wrap=True, show_label=False, buttons=[],
-                label="The authors’ published figures", column_widths=[170, *[130] * 7, 154],
-                pinned_columns=1, max_height=700,
-            )  # fmt: skip
-            words(below, elem_classes="note")
-    return shown
 
 
 def _plot(recording: Recording, name: str) -> gr.Plot:

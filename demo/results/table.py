@@ -90,36 +90,43 @@ def conclusion(recording: Recording) -> tuple[str, str]:
     over = {name: f"{label(name)}, {found['speedup']:.2f} × plain decoding"
             for name, found in drafting.items()}  # fmt: skip
     first, best = order[0], next((name for name in order if family(name) == "moa"), None)
-    same = all(found.get("identical_to_vanilla") == 1 for found in drafting.values())
     said = "With these settings, no drafter makes the model faster"
     if (most := drafting[first]["speedup"]) > 1:
         said = f"With a drafter’s guesses, the model writes up to {most:.2f} times as fast"
+        same = all(found.get("identical_to_vanilla") == 1 for found in drafting.values())
+        said += ", and its text stays the same" * same
     which = f"Fastest: {over[first]}."
     if best and best != first:
         slower = ", so slower" * (drafting[best]["speedup"] < 1)
         which += f" Fastest MoA: {over[best]}{slower}."
-    return f"{said}{', and its text stays the same' * same}.", which
+    return f"{said}.", which
 
 
-def beside(recording: Recording) -> str:
-    """Speed-up and τ of the paper's methods, here and as the authors' means, as an HTML table."""
-    paper = published()
-    means = {row.drafter: paper.mean(row) for row in paper.rows}
-    rows = []
-    for name, found in recording.methods.items():
-        if theirs := means.get(PAPERS.get(name, "")):
-            cells = found.get("speedup"), found.get("tau"), *theirs
-            texts = [f"{cell:.2f}{' ×' * (at % 2 == 0)}" if cell else "–"
-                     for at, cell in enumerate(cells)]  # fmt: skip
-            tds = "".join(f"<td>{text}</td>" for text in texts)
-            rows.append(f'<tr><th scope="row">{escape(label(name))}</th>{tds}</tr>')
-    if not rows:
-        return ""
-    return (
-        '<table class="beside"><thead><tr><th rowspan="2">Method</th>'
-        '<th colspan="2">Here</th><th colspan="2">In the paper</th></tr>'
-        f"<tr>{'<th>speed</th><th>τ</th>' * 2}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
-    )
+def papers_means() -> dict[str, Cell]:
+    """Speed-up and τ of the methods that are also in the authors' table."""
+    means = {row.drafter: published().mean(row) for row in published().rows}
+    return {name: means[theirs] for name, theirs in PAPERS.items()}
+
+
+def beside(recording: Recording | None = None) -> str:
+    """Speed-up and τ of the paper's methods, here and in the paper, and whose they are, as HTML."""
+    paper, rows = published(), ""
+    for name, theirs in papers_means().items():
+        found = recording.figures(name) if recording else {}
+        cells = found.get("speedup"), found.get("tau"), *theirs
+        tds = "".join(f"<td>{f'{cell:.2f}' if cell else '–'}</td>" for cell in cells)
+        rows += f'<tr><th scope="row">{escape(label(name))}</th>{tds}</tr>'
+    apart = ", ".join(name for at, name in enumerate(paper.data) if at not in paper.shared)
+    source = ". ".join(escape(text) for text in paper.source.values())
+    return f"""<div class="paper"><h2>In the paper, with a larger model</h2>
+<p><b>Not measured here.</b> {escape(paper.target)}, {escape(paper.settings)}; hardware
+{escape(paper.hardware)}. × plain: speed over plain decoding’s on the same machine, so compare
+methods, not machines.</p>
+<table class="beside"><thead><tr><th rowspan="2">Method</th><th colspan="2">Here</th>
+<th colspan="2">In the paper</th></tr><tr>{"<th>× plain</th><th>τ</th>" * 2}</tr></thead>
+<tbody>{rows}</tbody></table>
+<p class="note">–: not trained here. The paper’s figures: means of its data sets, without
+{escape(apart)}. {escape(paper.flag)} Source: {source}.</p></div>"""
 
 
 def headline(recording: Recording) -> str:
@@ -141,39 +148,3 @@ def headline(recording: Recording) -> str:
         f'one recording only.</p><pre tabindex="0">{escape(recording.command)}</pre></details>'
         "</div>"
     )
-
-
-def paper_words() -> tuple[str, str]:
-    """What is said above and below the authors' own table."""
-    paper = published()
-    source = ". ".join(escape(text) for text in paper.source.values())
-    return (
-        f"""<h2>In the paper, with a larger model</h2>
-<p><b>Not measured here.</b> {escape(paper.target)}, {escape(paper.settings)}; hardware
-{escape(paper.hardware)}. Speed: over plain decoding on the same machine, so compare methods, not
-machines. Means of {len(paper.shared)} of the paper’s {len(paper.data)} data sets.</p>""",
-        f"<p>Cells: speed / τ. † Left out. {escape(paper.flag)} ‡ Includes the cell left out.</p>"
-        f"<p>Source: {source}.</p>",
-    )
-
-
-def paper_table() -> pd.DataFrame:
-    """Drafter, cells, the mean of the shared data sets, and the mean that the authors print."""
-    paper = published()
-    apart = ", ".join(name for at, name in enumerate(paper.data) if at not in paper.shared)
-    rows = [
-        {
-            "drafter": row.drafter,
-            **dict(
-                zip(paper.data, [_pair(cell) if cell else "†" for cell in row.cells], strict=True)
-            ),
-            f"mean without {apart}, computed here": _pair(paper.mean(row)),
-            "mean as printed": _pair(row.printed_mean) + " ‡" * row.mean_includes_flagged,
-        }
-        for row in paper.rows
-    ]
-    return pd.DataFrame(rows)
-
-
-def _pair(cell: Cell) -> str:
-    return f"{cell[0]:.2f} × / {cell[1]:.2f}"

@@ -16,11 +16,11 @@ from demo.compare.bench import Bench
 from demo.compare.run import Plan
 from demo.engine import Engine
 from demo.results.tab import ours
+from demo.results.table import papers_means
 from demo.session import PRIVATE, Shared
 from demo.share import address_of, brought, load_address, named, share_fold, values_of
 from demo.tli.drawing import drawing_html
 from demo.tli.stops import STOPS
-from moa_core.bench.paper import published
 from moa_core.bench.records import Recording, phase_times
 from moa_core.decoding.tree import TreeSettings
 from moa_core.drafters.names import method_name
@@ -109,46 +109,41 @@ def plan_of(engine: Engine, prompt: str, tokens: int, repeats: int, target: str 
 
 def gains_html(found: Recording) -> str:
     """What each N gains and costs, recorded with one tree for all, and in the paper."""
-    paper, prompts = published(), found.methods[VANILLA]["prompts"]
-    here = {tli_of(name): one for name, one in found.methods.items() if family(name) == "moa"}
-    theirs = {int(row.drafter[-1]): paper.mean(row) for row in paper.rows
-              if row.drafter.startswith("MoA")}  # fmt: skip
-    every = sorted({*here, *theirs})
+    here, paper = ({tli_of(name): one for name, one in all_of.items() if family(name) == "moa"}
+                   for all_of in (found.methods, papers_means()))  # fmt: skip
+    if not here:
+        return ""
+    drafting = {n: phase_times(one)["draft"] for n, one in here.items()}
     rows = {
         "Gain: tokens per model call (τ)": {n: f"{one['tau']:.2f}" for n, one in here.items()},
-        "Cost: drafting, per cycle": {n: f"{_draft(one):.1f} ms" for n, one in here.items()},
+        "Cost: drafting, per cycle": {n: f"{spent:.1f} ms" for n, spent in drafting.items()},
         "Speed, over plain decoding": {n: f"{one['speedup']:.2f} ×" for n, one in here.items()},
-        f"In the paper, {paper.target}: τ": {n: f"{tau:.2f}" for n, (_, tau) in theirs.items()},
-        "In the paper: speed": {n: f"{speed:.2f} ×" for n, (speed, _) in theirs.items()},
+        "In the paper, a larger model: τ": {n: f"{tau:.2f}" for n, (_, tau) in paper.items()},
+        "In the paper: speed": {n: f"{speed:.2f} ×" for n, (speed, _) in paper.items()},
     }
-    head = "".join(f"<th>N = {n}</th>" for n in every)
+    every = sorted({*here, *paper})
     body = "".join(
-        f'<tr><th scope="row">{escape(name)}</th>'
+        f'<tr><th scope="row">{name}</th>'
         + "".join(f"<td>{cells.get(n, '–')}</td>" for n in every) + "</tr>"
         for name, cells in rows.items()
     )  # fmt: skip
     return (
-        f'<p class="conclusion">{_said(here)}</p>'
-        f'<table class="beside"><thead><tr><th></th>{head}</tr></thead><tbody>{body}</tbody>'
-        f'</table><p class="note">Recorded with {escape(found.target)} over {prompts} prompts, '
-        f"tree {TREE}. –: not trained. Each N has its own trained drafter.</p>"
+        f'<p class="conclusion">{_said(here, drafting)}</p><table class="beside"><thead><tr>'
+        f"<td></td>{''.join(f'<th>N = {n}</th>' for n in every)}</tr></thead><tbody>{body}</tbody>"
+        f"</table><p class='note'>Recorded with {escape(found.target)}, tree {TREE}, over "
+        f"{found.methods[VANILLA]['prompts']} prompts. –: not trained. Each N has its own trained "
+        "drafter.</p>"
     )
 
 
-def _draft(found: dict[str, Any]) -> float:
-    return phase_times(found)["draft"]
-
-
-def _said(here: dict[int, dict[str, Any]]) -> str:
+def _said(here: dict[int, dict[str, Any]], drafting: dict[int, float]) -> str:
     """The largest N against the smallest."""
     low, high = min(here), max(here)
     if low == high:
         return f"Only N = {low} is measured here."
-    less, more = here[low], here[high]
-    ratio = Spread(more["tau"], *more["tau_spread"])
-    if ratio.overlaps(Spread(less["tau"], *less["tau_spread"])):
+    less, more = (Spread(here[n]["tau"], *here[n]["tau_spread"]) for n in (low, high))
+    gain = f"brings {'more' if more.middle > less.middle else 'fewer'} tokens per call"
+    if more.overlaps(less):
         gain = "gains nothing clear"
-    else:
-        gain = f"brings {'more' if more['tau'] > less['tau'] else 'fewer'} tokens per call"
-    longer = "longer" if _draft(more) > _draft(less) else "shorter"
+    longer = "longer" if drafting[high] > drafting[low] else "shorter"
     return f"Measured here: N = {high} {gain}, compared with N = {low}. Drafting takes {longer}."

@@ -75,7 +75,7 @@ export class Lane {
     const last = this.drawn.at(-1);
     this.ended = last && "end" in last ? last : null;
     this.root.dataset.state = this.ended ? "done" : "running";
-    const { tokens, rate } = this;
+    const [tokens, rate] = this.pace;
     const parts = [`${many(tokens, "token")} in `, figure("calls", this.calls, many(this.calls, "model call"))];
     if (rate) parts.push(" · ", figure("rate", rate, rate.toFixed(rate < 10 ? 1 : 0)), " tokens/s");
     this.state.replaceChildren(...parts);
@@ -99,14 +99,10 @@ export class Lane {
     return this.cycles.length + Number(this.drawn.some((line) => "first" in line));
   }
 
-  get tokens() {
-    return this.drawn.reduce((sum, line) => sum + written(line), 0);
-  }
-
-  /** Tokens per second so far, the prompt’s call included; null before there are some. */
-  get rate() {
-    const { s } = this.drawn.at(-1) ?? {};
-    return s > 0 && this.tokens > 1 ? this.tokens / s : null;
+  /** Tokens so far, and tokens per second, the prompt’s call included. */
+  get pace() {
+    const [tokens, seconds] = this.points.at(-1) ?? [0, 0];
+    return [tokens, seconds > 0 && tokens > 1 ? tokens / seconds : null];
   }
 
   /** Tokens per call after the prompt’s; a last cycle that is cut short counts in full. */
