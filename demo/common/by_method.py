@@ -14,12 +14,12 @@ from demo.common.methods import VANILLA, colour, label
 
 ROW, AROUND = 27, 100  # pixels: per method; above and below them
 ROOM = 1.7  # times the longest bar: the rest of the width is for its label
-TAU = ("Tokens per model call (τ)", "tokens per model call", 2)  # title, unit, digits
+TAU = ("Tokens per model call (τ)", "tokens per call", 2)  # title, unit, digits
 SHAPES = (
     "circle", "square", "diamond", "triangle-up", "x", "cross", "star", "triangle-down", "hexagon",
 )  # fmt: skip
 NAMES = {"stream": "API streaming", "target": "the target itself"}  # dashed: the baselines
-RATE = ("Speed: tokens per second", "tokens per second, prompt included", 0)
+RATE = ("Speed", "tokens per second", 0)
 
 
 def shown(name: str) -> str:

@@ -268,7 +268,7 @@ export class Stage {
     const [ours, theirs] = [this.drafter, this.plain].map(({ pace }) => pace[1]);
     if (!this.complete || !ours || !theirs || this.drafter.head.method === "vanilla" || this.drafter.view.link) return [];
     const over = ours / theirs;
-    return [` In one run each, ${over < 0.9 ? "slower" : over > 1.1 ? "faster" : "about as fast"}.`];
+    return [` ${over < 0.9 ? "Slower" : over > 1.1 ? "Faster" : "About as fast"}, in one run each.`];
   }
 
   #lengths() {

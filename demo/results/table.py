@@ -14,8 +14,8 @@ from moa_core.drafters.names import VANILLA, family, label
 
 NOTES = {  # below each chart: how to read it
     "speed": (
-        "A token is a word or a part of one. Dotted: plain decoding, the model alone. In brackets: "
-        "how many times as fast as that."
+        "Whole answers, the prompt’s call included. A token is a word or a part of one. Dotted: "
+        "plain decoding, the model alone. In brackets: how many times as fast as that."
     ),
     "tau": (
         "What one call of the model brings on average, its own token included; alone, it is 1. "
@@ -40,11 +40,11 @@ COLUMNS = (
 
 
 def table(recording: Recording) -> pd.DataFrame:
-    """A row per method and kind of prompt. Empty columns are left out."""
+    """A row per kind of prompt and method, all kinds first. Empty columns are left out."""
     rows = [
         _row(name, kind, found)
-        for name in recording.methods
         for kind in (None, *recording.kinds)
+        for name in recording.methods
         if (found := recording.figures(name, kind))
     ]
     return pd.DataFrame(rows).dropna(axis="columns", how="all")
