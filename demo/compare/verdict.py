@@ -25,9 +25,8 @@ def verdict(rows: Sequence[Row]) -> list[str]:
     if plain and plain.rate:
         best = _fastest(drafting)
         assert best.rate
-        over = best.rate.over(plain.rate).middle
+        over, close = best.rate.over(plain.rate).middle, best.rate.overlaps(plain.rate)
         times = f"{digits(over, 'ratio')} × plain decoding"
-        close = best.rate.overlaps(plain.rate)
         sure = f"{'slower' if over < 1 else 'faster'}, {times}"
         said.append(f"{best.label}: {f'{times}, but the runs overlap' if close else sure}")
     known = {row.same for row in measured}

@@ -34,8 +34,7 @@ METHODS = (
 COLUMNS = (
     "× plain: speed over plain decoding’s. tokens/s: whole runs, the prompt’s call included. "
     "τ: tokens per model call; low and high: its 95\u00a0% interval. same text: share of the "
-    "prompts with plain decoding’s text. tree: levels, guesses per level and guesses kept. "
-    "repeated 8-grams: share of eight-token pieces that are there twice."
+    "prompts with plain decoding’s text. tree: levels, guesses per level and guesses kept."
 )
 
 
@@ -64,7 +63,6 @@ def _row(name: str, kind: str | None, found: dict[str, Any]) -> dict[str, Any]:
         "τ high": _rounded(high, 3),
         "tokens/s after the prompt": _rounded(found.get("decode_tokens_per_second"), 1),
         "tree": tree_text(found) if whole else None,
-        "repeated 8-grams": _rounded(found.get("repeats_8gram"), 4),
         "trained parameters": found.get("trainable_parameters"),
         "drafts in": found.get("draft_precision"),
     }
@@ -131,16 +129,14 @@ methods, not machines.</p>
 
 def headline(recording: Recording) -> str:
     """A recording's conclusion, and how it was made, as HTML."""
-    rates = [found.get("tokens_per_second_spread") for found in recording.methods.values()]
-    once = not any(pair and pair[0] < pair[1] for pair in rates)
-    prompts = max(found["prompts"] for found in recording.methods.values())
-    said = "Thin lines in the chart of speeds: the slowest and the fastest run."
-    if once:
-        said = "Each ran once, so a difference of a few percent means nothing."
-    short, which = conclusion(recording)
+    every, (short, which) = [*recording.methods.values()], conclusion(recording)
+    spreads = [one.get("tokens_per_second_spread") or (0, 0) for one in every]
+    said = "Each ran once, so a difference of a few percent means nothing."
+    if any(low < high for low, high in spreads):
+        said = "Thin lines in the chart of speeds: the slowest and the fastest run."
     return (
         f'<div class="record-claims"><p class="conclusion">{escape(short)}</p><p>{escape(which)} '
-        f"Measured on {prompts} prompts with {escape(recording.target)}. {said}</p>"
+        f"Measured on {every[0]['prompts']} prompts with {escape(recording.target)}. {said}</p>"
         "<details><summary>How it was measured</summary>"
         f"<p><b>{escape(recording.name)}</b>: {escape(claim(recording))}</p>"
         f"<p>Recorded {escape(recording.date)} on {escape(recording.machine)}, "

@@ -29,12 +29,9 @@ def explanation(tli: int) -> str:
 
 def layers(tli: int, name: str = "layers") -> str:
     """The drawing alone. name: no other drawing's on the page."""
-    last = (
-        "no target layer" if not tli else f"the target's last {tli} layer{'s' if tli > 1 else ''}"
-    )
     return svg(
         name, f"What N = {tli} means",
-        f"From CA the draft goes through {last} to the target's head.", 292,
+        f"From CA the guess goes through {tli or 'no'} of the target's layers to its head.", 292,
         *_target(tli), *_drafter(tli), *_between(tli), width=372,
     )  # fmt: skip
 

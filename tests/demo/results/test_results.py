@@ -30,7 +30,7 @@ def test_the_table_has_what_the_charts_show():
     assert list(rows["τ"]) == [3.0, 3.1, 3.2] and list(rows["tokens/s"]) == [20.0, 21.0, 22.0]
     expected = {"same text": 1, "tree": "2-1-2", "τ low": 2.9, "τ high": 3.2}
     assert {name: rows.iloc[0][name] for name in expected} == expected
-    assert "repeated 8-grams" not in rows  # nobody has it
+    assert "drafts in" not in rows  # nobody has it
 
 
 def test_the_headline_says_what_when_where_and_how_and_escapes_it():
