@@ -10,7 +10,7 @@ import gradio as gr
 
 from demo.common.controls import control, prompt_box
 from demo.common.elements import words
-from demo.common.figures import Spread
+from demo.common.figures import Spread, many
 from demo.common.methods import RIVAL, VANILLA, family, tli_of
 from demo.compare.bench import Bench
 from demo.compare.run import Plan
@@ -114,6 +114,7 @@ def gains_html(found: Recording) -> str:
     if not here:
         return ""
     drafting = {n: phase_times(one)["draft"] for n, one in here.items()}
+    passes = many(found.results["settings"]["repeat"], "pass", "passes")
     rows = {
         "Gain: tokens per model call (τ)": {n: f"{one['tau']:.2f}" for n, one in here.items()},
         "Cost: drafting, per cycle": {n: f"{spent:.1f} ms" for n, spent in drafting.items()},
@@ -131,8 +132,8 @@ def gains_html(found: Recording) -> str:
         f'<p class="conclusion">{_said(here, drafting)}</p><table class="beside"><thead><tr>'
         f"<td></td>{''.join(f'<th>N = {n}</th>' for n in every)}</tr></thead><tbody>{body}</tbody>"
         f"</table><p class='note'>Recorded with {escape(found.target)}, tree {TREE}, over "
-        f"{found.methods[VANILLA]['prompts']} prompts. –: not trained. Each N has its own trained "
-        "drafter.</p>"
+        f"{found.methods[VANILLA]['prompts']} prompts in {passes}. –: not trained. Each N has its "
+        "own trained drafter.</p>"
     )
 
 
