@@ -10,16 +10,16 @@ import plotly.graph_objects as go
 
 from demo.common.charts import DOTTED, INK, PATTERNS, PHASES, bars, beside, chart, line
 from demo.common.figures import Spread
-from demo.common.methods import RIVAL, VANILLA, colour, label
+from demo.common.methods import VANILLA, colour, label
 
 ROW, AROUND = 27, 100  # pixels: per method; above and below them
 ROOM = 1.7  # times the longest bar: the rest of the width is for its label
-TAU = ("Acceptance length τ", "tokens per target call", 2)  # title, unit, digits
+TAU = ("Tokens per model call (τ)", "tokens per call", 2)  # title, unit, digits
 SHAPES = (
     "circle", "square", "diamond", "triangle-up", "x", "cross", "star", "triangle-down", "hexagon",
 )  # fmt: skip
 NAMES = {"stream": "API streaming", "target": "the target itself"}  # dashed: the baselines
-RATE = ("Tokens per second, whole runs", "tokens/s, prefill included", 0)
+RATE = ("Speed", "tokens per second", 0)
 
 
 def shown(name: str) -> str:
@@ -33,27 +33,27 @@ def shown(name: str) -> str:
 def figures(known: Mapping[str, Spread], title: str, unit: str, digits: int) -> go.Figure:
     """Bars with whiskers from the lowest to the highest value; dotted: plain decoding.
 
-    A bar's label has its figure, and its ratio to EAGLE-2's.
+    A bar's label has its figure, and its ratio to plain decoding's; τ is such a ratio itself.
     """
     names, spreads = [shown(name) for name in known], list(known.values())
-    rival, plain = known.get(RIVAL), known.get(VANILLA)
+    plain = known.get(VANILLA)
+    base = plain and plain.middle != 1 and plain.middle
     values = [f"{one.middle:.{digits}f}" for one in spreads]
     words = [
         f"{name} {value}" + f" ({one.low:.{digits}f} to {one.high:.{digits}f})" * one.known
         for name, value, one in zip(names, values, spreads, strict=True)
     ]
     after = [
-        f" {value}" if rival is None or name in (RIVAL, VANILLA)
-        else f" {value} ({one.middle / rival.middle:.2f} ×)"
-        for value, (name, one) in zip(values, known.items(), strict=True)
-    ]  # fmt: skip
+        f" {value} ({one.middle / base:.2f} ×)" if base and one is not plain else f" {value}"
+        for value, one in zip(values, spreads, strict=True)
+    ]
     ends = [one.high for one in spreads]
     drawn = [
         bars(names, [one.middle for one in spreads], [colour(name) for name in known],
              hover=words, spreads=spreads, lying=True),
         beside(ends, names, after),
     ]  # fmt: skip
-    axis = f"{unit} (× EAGLE-2)" if rival else unit
+    axis = f"{unit} (× plain)" if base else unit
     figure = rows_down(drawn, title, axis, words, unit, names)
     if plain:
         figure.add_vline(plain.middle, line=DOTTED, layer="above")

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from textwrap import wrap
 from typing import Any
 
 import plotly.graph_objects as go
@@ -21,6 +22,7 @@ INK, GRID = "#8a8580", "rgba(138, 133, 128, 0.22)"
 ACCEPTED, BONUS = mark("accepted"), mark("bonus")
 PHASES = {"draft": mark("drafter"), "verify": mark("bonus"), "other": mark("plain")}
 PATTERNS = {"draft": "", "verify": "/", "other": "."}
+SIGNED = 48  # characters of a signature's line, for a phone
 SPARSE = 24  # most points in a line: a chart cannot show more
 DASHES = {VANILLA: "dot", RIVAL: "dash"}
 DOTTED = {"color": INK, "width": 1.5, "dash": "dot"}
@@ -68,11 +70,12 @@ def signed(figure: go.Figure, about: str, below: int = 54) -> go.Figure:
 
     below  px from the axis to the line, which leaves room for labels
     """
+    lines = wrap(about, SIGNED)
     figure.add_annotation(
-        text=about, x=0, y=0, xref="paper", yref="paper", xanchor="left", yanchor="top",
-        yshift=-below, showarrow=False, font={"size": 10.5},
+        text="<br>".join(lines), align="left", x=0, y=0, xref="paper", yref="paper",
+        xanchor="left", yanchor="top", yshift=-below, showarrow=False, font={"size": 10.5},
     )  # fmt: skip
-    return figure.update_layout(margin_b=figure.layout.margin.b + 26)
+    return figure.update_layout(margin_b=figure.layout.margin.b + 13 + 13 * len(lines))
 
 
 def bars(

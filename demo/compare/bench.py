@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from html import escape
 from typing import Any
 
@@ -43,25 +43,20 @@ class Bench:
         self.status = status_line(said, elem_id=f"{prefix}status")
         self.parts: dict[str, Any] = {"status": self.status}
 
-    def results(
-        self, *charts: Sequence[str], race: bool = False, recorded: Mapping[str, Any] | None = None
-    ) -> None:
-        """Lay out the results, a row per sequence of charts. Before the first comparison, only
-        recorded ones are visible: a race, or charts by name."""
-        prefix, parts, known = self.prefix, self.parts, recorded or {}
-        replayed = recorded_race() if race else None
+    def results(self, *charts: Sequence[str], race: bool = False) -> None:
+        """Lay out the results, a row per sequence of charts. Before the first comparison, only a
+        recorded race is visible."""
+        prefix, parts, replayed = self.prefix, self.parts, recorded_race() if race else None
         with gr.Column(
-            visible=bool(replayed or known), elem_id=f"{prefix}results", elem_classes="recorded"
+            visible=bool(replayed), elem_id=f"{prefix}results", elem_classes="recorded"
         ) as parts["box"]:
             parts["verdict"] = words("", elem_id=f"{prefix}verdict", elem_classes="verdict")
             if race:
                 parts["race"] = race_view(replayed, elem_id=f"{prefix}race")
             for row in charts:
-                with gr.Row(elem_classes="known" if known else ""):
+                with gr.Row():
                     for name in row:
-                        parts[name] = plot(
-                            known.get(name), min_width=200, elem_id=f"{prefix}{name}"
-                        )
+                        parts[name] = plot(min_width=200, elem_id=f"{prefix}{name}")
             parts["table"] = gr.Dataframe(
                 interactive=False, wrap=True, label="Table", show_label=False, buttons=["copy"],
                 elem_id=f"{prefix}table", elem_classes="wide-table",

@@ -25,9 +25,10 @@ def verdict(rows: Sequence[Row]) -> list[str]:
     if plain and plain.rate:
         best = _fastest(drafting)
         assert best.rate
-        times = f"{digits(best.rate.over(plain.rate).middle, 'ratio')} × plain decoding"
-        close = best.rate.overlaps(plain.rate)
-        said.append(f"{best.label}: {times}{', but the runs overlap' if close else ''}")
+        over, close = best.rate.over(plain.rate).middle, best.rate.overlaps(plain.rate)
+        times = f"{digits(over, 'ratio')} × plain decoding"
+        sure = f"{'slower' if over < 1 else 'faster'}, {times}"
+        said.append(f"{best.label}: {f'{times}, but the runs overlap' if close else sure}")
     known = {row.same for row in measured}
     same = "text not compared" if None in known else "same text ✓"
     return [*said, "different text ✗" if False in known else same]

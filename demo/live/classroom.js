@@ -15,4 +15,6 @@ export function classroom(header, steps) {
   let at = 0;
   add(header, add(el("nav", "class-steps", "", { ariaLabel: "Lesson" }), back, words, on, el("a", "link", "Exit class mode", { href: "?tab=live" })));
   show(0);
+  // A page that the browser has kept begins anew, too.
+  window.addEventListener("pageshow", ({ persisted }) => persisted && show(-at));
 }

@@ -34,7 +34,7 @@ export class Cycle {
     this.bars = el("div", "bars");
     const drawing = add(el("div", "drawing", "", { tabIndex: 0, ariaLabel: "Draft tree", role: "group" }), this.tree.svg);
     add(this.root, this.caption, drawing, this.bars);
-    new ResizeObserver(() => this.fit()).observe(drawing);
+    new ResizeObserver(() => this.fit()).observe(drawing, { box: "border-box" }); // scroll bars do not change it
   }
 
   clear(words = "") {

@@ -18,7 +18,7 @@ const times = (ratio) => `${ratio.toFixed(ratio < 0.95 ? 2 : 1)}×`;
 export class Stage {
   /** chosen: told of the cycle of a pressed word. */
   constructor(root, { chosen = () => {} } = {}) {
-    Object.assign(this, { root, frame: root.closest("#stage") ?? root, live: false, stale: "", note: "" });
+    Object.assign(this, { root, frame: root.closest("#stage") ?? root, live: false, stale: "" });
     this.player = new Player((at) => this.#draw(at));
     this.headline = el("p", "headline", "", { role: "status" });
     this.said = el("p", "said");
@@ -58,7 +58,7 @@ export class Stage {
 
   empty() {
     this.player.pause();
-    Object.assign(this, { measured: null, live: false, shown: null, pinned: null, how: "done", note: "" });
+    Object.assign(this, { measured: null, live: false, shown: null, pinned: null, how: "done" });
     this.offline.hidden = true;
     this.root.dataset.alone = "";
     this.drafter.empty("Press Run: the text appears here.");
@@ -141,6 +141,7 @@ export class Stage {
     const over = Object.values(this.lanes).every((lane) => lane.over);
     const more = this.live || !over;
     if (!more && this.frame.dataset.run === "live") this.#end();
+    else if (!more && this.player.playing) for (const { view } of Object.values(this.lanes)) view.text.scrollTop = 0;
     if (!more) {
       if (this.player.playing && this.pinned === null) this.#show(this.#best);
       this.player.playing = false;
@@ -230,7 +231,6 @@ export class Stage {
 
   #now() {
     const { head, root } = this.drafter;
-    if (this.note) return this.note;
     if (!head) return this.live ? "Waiting for the first token." : "Press Run: a drafter guesses, the model checks.";
     if (!this.live && !this.player.playing) return this.#where ? `After cycle ${this.#where} of ${this.drafter.all.length}.` : "After the prompt’s call.";
     if (root.dataset.link === "lost") return "The link is cut: the drafter writes on alone, unchecked.";
@@ -253,12 +253,22 @@ export class Stage {
   }
 
   #speed() {
-    if (!this.measured || !this.complete || !("vanilla" in this.measured.over)) return [];
+    if (!this.measured) return this.#once();
+    if (!this.complete || !("vanilla" in this.measured.over)) return [];
     const { vanilla: over } = this.measured.over;
     if (over === null) return [". Speed: the runs overlap."];
+    if (typeof over === "string") return [`, ${over} here: by how much changes from run to run.`];
     const shown = figure("speedup", over, times(over));
     shown.classList.toggle("slower", over < 1);
     return over < 1 ? [", but slower here: ", shown, " the speed."] : [", ", shown, " as fast."];
+  }
+
+  // Of one run each, no more than which was faster; nothing of one that was cut.
+  #once() {
+    const [ours, theirs] = [this.drafter, this.plain].map(({ pace }) => pace[1]);
+    if (!this.complete || !ours || !theirs || this.drafter.head.method === "vanilla" || this.drafter.view.link) return [];
+    const over = ours / theirs;
+    return [` ${over < 0.9 ? "Slower" : over > 1.1 ? "Faster" : "About as fast"}, in one run each.`];
   }
 
   #lengths() {

@@ -84,9 +84,9 @@ export function slow(speeds, link) {
 
 // Of a duel that is over: who gained more, and whether both wrote the same.
 function verdict(lanes) {
-  if (lanes.length < 2 || lanes.some((lane) => lane.state !== "done" || !lane.tau)) return [];
-  const [first, second] = lanes.toSorted((one, other) => other.tau - one.tau);
-  const [most, less] = [first, second].map(({ tau }) => tau.toFixed(2));
+  if (lanes.length < 2 || lanes.some((lane) => lane.state !== "done" || !lane.shown.tau)) return [];
+  const [first, second] = lanes.toSorted((one, other) => other.shown.tau - one.shown.tau);
+  const [most, less] = [first, second].map(({ shown }) => shown.tau.toFixed(2));
   const who = most === less
     ? `Both gain ${most} tokens per round trip.`
     : `${first.title} gains more per round trip: ${most} tokens, ${second.title} ${less}.`;

@@ -19,7 +19,7 @@ export function mount({ element, props }) {
 
 class DeviceLane {
   constructor(box, place) {
-    Object.assign(this, { box, place, name: "", state: "idle", said: "", share: null, tau: 0, text: "" });
+    Object.assign(this, { box, place, name: "", state: "idle", said: "", share: null, text: "" });
     this.shown = new Lane(place ? "rival" : "drafter", "Drafter");
     this.notes = new Map([...box.querySelectorAll("[data-figure]")].map((node) => [node, node.nextElementSibling.textContent]));
     Object.assign(this, { worker: null, sums: null });
@@ -30,6 +30,7 @@ class DeviceLane {
     this.#begin(lines[0], "recorded");
     for (const line of lines.slice(1)) this.shown.add({ ...line });
     this.shown.draw(Infinity);
+    this.#figure("tau", (this.shown.tau ?? 0).toFixed(2));
     for (const [name, [value, note]] of Object.entries(figures)) this.#figure(name, value, note);
     for (const [node] of this.notes) node.parentNode.classList.toggle("unknown", node.textContent === "–");
   }
@@ -70,7 +71,6 @@ class DeviceLane {
   start(asked) {
     this.state = "running";
     this.sums = { trips: [], levels: [], cycles: 0, tokens: 0, confirmed: 0, changed: 0, alone: 0, began: 0, first: null, bytes: null };
-    this.tau = 0;
     this.#clear();
     this.#begin({ run: String(performance.now()), label: this.title });
     this.send({ do: "run", ...asked });
@@ -188,7 +188,7 @@ class DeviceLane {
     const [up, down] = ["sent", "received"].map((way) => bytes[way] - first[way]);
     this.#figure("speed", ((1000 * more) / (performance.now() - began)).toFixed(0), alone ? "tokens per second, time offline included" : "");
     if (trips.length) this.#figure("trip", `${median(trips).toFixed(0)} ms`);
-    this.#figure("tau", (this.tau = more / cycles).toFixed(2));
+    this.#figure("tau", this.shown.tau.toFixed(2));
     this.#figure("up", amount(up / more), `draft trees; ${amount(up / cycles)} per cycle`);
     this.#figure("down", amount(down / more), `what the drafter reads from the target; ${amount(down / cycles)} per cycle, prompt included`);
     const waits = alone - confirmed - changed;

@@ -137,14 +137,8 @@ def _recorded() -> dict[str, Any] | None:
         return None
     lines = feed_of(kept.cut, "drafter")
     right, wrong = (sum(line.get(key, 0) for line in lines) for key in ("confirmed", "changed"))
-    figures = {
-        "tau": [
-            f"{kept.cut.tau or 0:.2f}",
-            "recorded; accepted guesses, and the target’s own",
-        ],
-        "alone": [str(right + wrong), f"recorded; {right} confirmed, {wrong} changed"],
-    }
-    return {"lines": lines, "figures": figures}
+    alone = [str(right + wrong), f"recorded; {right} confirmed, {wrong} changed"]
+    return {"lines": lines, "figures": {"alone": alone}}
 
 
 def _file(name: str) -> str:

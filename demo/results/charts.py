@@ -45,8 +45,8 @@ def acceptance(recording: Recording) -> go.Figure | None:
         colorscale=[[0, "rgba(15, 157, 138, 0.04)"], [1, "rgba(15, 157, 138, 0.62)"]],
     )  # fmt: skip
     words = [f"{name} {row[0]:.0f} % at position 1" for name, row in zip(names, table, strict=True)]
-    title, unit = "Acceptance per draft position", "share of the cycles"
-    return rows_down([grid], title, "draft position", words, unit, names).update_xaxes(
+    title, unit = "Right guesses in a row", "share of the cycles"
+    return rows_down([grid], title, "at least so many", words, unit, names).update_xaxes(
         tick0=1, dtick=1, range=[0.5, most + 0.5], showgrid=False
     )
 
@@ -76,8 +76,8 @@ def learning_charts(found: Row) -> list[go.Figure]:
 
 
 CHARTS: dict[str, Chart] = {
-    "tau": rates("tau", *TAU),
     "speed": rates("tokens_per_second", *RATE),
+    "tau": rates("tau", *TAU),
     "acceptance": acceptance,
     "times": cycle_times,
 }

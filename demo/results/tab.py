@@ -9,9 +9,9 @@ import gradio as gr
 
 from demo.common.elements import plot, words
 from demo.common.figures import kept
+from demo.results import table as texts
 from demo.results.charts import CHARTS, learning_charts
-from demo.results.table import NOTES, headline, paper_table, paper_words, table
-from demo.session import PRIVATE, Shared
+from demo.session import PRIVATE, Shared, show_results
 from moa_core.bench.records import FOLDER, Recording, read, recordings
 
 ID, TITLE = "benchmarks", "Benchmarks"
@@ -19,53 +19,54 @@ NOTHING = (
     "This page’s own target is not measured yet. Side by side measures it now, on your prompt."
 )
 FIRST = "Auto trees float32"  # the recording of the page's own settings
+SETTINGS = (
+    "Auto trees: as many guesses at once as pay off. Same tree: equally many for every method. "
+    "float32, int8: how exactly the model computes; int8 is faster. Sampled: with random choice."
+)
 
 
 def build(demo: gr.Blocks, shared: Shared) -> None:
-    """Build the tab: the first recording's conclusion, two charts, then the rest."""
+    """Build the tab: the first recording's conclusion, its charts, then the paper's figures."""
     del demo, shared  # needs no model and no address
     there = ours()
     if not there:
         words(f"<p>{NOTHING}</p>", elem_id="bench-empty")
+        words(texts.beside(), elem_id="bench-paper")
     else:
         _recorded(there)
     if trained := kept(_learnt, None):
         _learning(trained)
-    above, below = paper_words()
-    with gr.Column(elem_id="bench-paper"):
-        words(above, elem_classes="paper")
-        gr.Dataframe(
-            paper_table(), interactive=False, wrap=True, show_label=False, buttons=[],
-            label="The authors’ published figures", column_widths=[170, *[130] * 7, 154],
-            pinned_columns=1, max_height=700,
-        )  # fmt: skip
-        words(below, elem_classes="note")
 
 
 def _recorded(there: list[Recording]) -> None:
     first = there[0]
-    said = words(headline(first), elem_id="bench-claims")
-    choice = gr.Radio([one.name for one in there], value=first.name, label="Recording",
-                      elem_id="bench-recording")  # fmt: skip
+    said = words(texts.headline(first), elem_id="bench-claims")
     with gr.Row(elem_id="bench-charts"):
-        plots = [_plot(first, name) for name in ("tau", "speed")]
+        plots = [_plot(first, name) for name in list(CHARTS)[:2]]
+    words(f"<p>{texts.METHODS}</p>", elem_classes="note")
+    choice = gr.Radio([one.name for one in there], value=first.name, info=SETTINGS,
+                      label="The same with other settings", elem_id="bench-recording")  # fmt: skip
     with gr.Accordion("More charts, all numbers", open=False, elem_id="bench-more"):
         with gr.Row(elem_id="bench-more-charts"):
             plots += [_plot(first, name) for name in list(CHARTS)[2:]]
+        words(f"<p>{texts.COLUMNS}</p>", elem_classes="note")
         frame = gr.Dataframe(
-            table(first), interactive=False, label="The numbers in these charts", max_height=420,
-            elem_id="bench-table", buttons=["copy", "fullscreen"],
+            texts.table(first), interactive=False, label="The numbers in these charts",
+            max_height=420, elem_id="bench-table", buttons=["copy", "fullscreen"], pinned_columns=1,
         )  # fmt: skip
-    choice.input(
-        updates, choice, [said, *plots, frame], queue=False, trigger_mode="always_last", **PRIVATE
-    )
+    both = words(texts.beside(first), elem_id="bench-paper")
+    chosen = choice.input(
+        updates, choice, [said, *plots, frame, both], queue=False, trigger_mode="always_last",
+        **PRIVATE,
+    )  # fmt: skip
+    show_results(chosen, "bench-claims")
 
 
 def _plot(recording: Recording, name: str) -> gr.Plot:
     with gr.Column(min_width=320, elem_classes="bench-chart"):
         figure = CHARTS[name](recording)
         made = plot(figure, visible=figure is not None, min_width=280, elem_id=f"bench-{name}")
-        words(f"<p>{NOTES[name]}</p>", elem_classes="note")
+        words(f"<p>{texts.NOTES[name]}</p>", elem_classes="note")
     return made
 
 
@@ -99,7 +100,8 @@ def updates(name: str) -> tuple[Any, ...]:
         raise gr.Error("There is no such recording.")
     figures = [draw(found) for draw in CHARTS.values()]
     return (
-        headline(found),
+        texts.headline(found),
         *(gr.update(value=one, visible=one is not None) for one in figures),
-        table(found),
+        texts.table(found),
+        texts.beside(found),
     )

@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import partial
+from html import escape
 from typing import Any
 
 import gradio as gr
 
-from demo.common.charts import signed
 from demo.common.controls import control, prompt_box
 from demo.common.elements import words
-from demo.common.methods import RIVAL, VANILLA, family
+from demo.common.figures import Spread, many
+from demo.common.methods import RIVAL, VANILLA, family, tli_of
 from demo.compare.bench import Bench
 from demo.compare.run import Plan
 from demo.engine import Engine
-from demo.results.charts import CHARTS
 from demo.results.tab import ours
+from demo.results.table import papers_means
 from demo.session import PRIVATE, Shared
 from demo.share import address_of, brought, load_address, named, share_fold, values_of
 from demo.tli.drawing import drawing_html
 from demo.tli.stops import STOPS
+from moa_core.bench.records import Recording, phase_times
 from moa_core.decoding.tree import TreeSettings
 from moa_core.drafters.names import method_name
 from moa_core.errors import UserError
@@ -29,36 +30,52 @@ ID, TITLE = "tli", "Layers (TLI)"
 LONGEST = 256  # new tokens per run: a sweep has many runs
 TREE = TreeSettings(5, 4, 11)  # one tree for all, so that only N differs
 NAMES = ("prompt", "tokens", "repeats", "target")  # of the settings, in the order of events
-RECORDED = {"tau": "tau", "rate": "speed", "phases": "times"}  # charts, as Benchmarks names them
+RECORDED = "Same tree float32"  # the benchmark with this tree
+ABOUT = (
+    '<p class="conclusion">N: how many of the target’s last layers the drafter borrows.</p>'
+    "<p>The idea: with more of them, guesses are better. The price: each guess takes longer. For "
+    "every N, the text is the target’s own.</p>"
+)
 LINKED = ("tokens", "repeats")  # what an address sets here
 
 
 def build(demo: gr.Blocks, shared: Shared) -> gr.Textbox:
     engine = shared.engine
+    words(ABOUT, elem_id="sweep-about")
     with gr.Row(equal_height=False):
+        with gr.Column(scale=2, min_width=300):
+            focus = gr.Radio(**choices(engine), elem_id="sweep-focus",
+                             label="Borrow the target’s last layers (N)")  # fmt: skip
+            drawing = words(drawing_html(focus.value), elem_id="sweep-drawing")
         with gr.Column(scale=3, min_width=320):
-            settings = {"prompt": prompt_box("sweep-", "sweeps", lines=3, max_lines=10)}
+            if found := next((one for one in ours() if one.name == RECORDED), None):
+                words(gains_html(found), elem_id="sweep-gains")
+            words("<h2>Measure it on your prompt</h2>")
+            settings = {"prompt": prompt_box("sweep-", "sweeps", lines=2, max_lines=10)}
             with gr.Row():
                 settings["tokens"] = control(
                     "tokens", "sweep-", minimum=8, maximum=LONGEST, step=8, value=96
                 )
                 settings["repeats"] = control("repeats", "sweep-")
-            bench = Bench("sweep-", "Sweep N")
-        with gr.Column(scale=2, min_width=300, elem_id="sweep-meaning"):
-            focus = gr.Radio(
-                [(f"N = {stop}", stop) for stop in STOPS], value=1, label="What does N mean?",
-                elem_id="sweep-focus",
-            )  # fmt: skip
-            drawing = words(drawing_html(1), elem_id="sweep-drawing")
-    bench.results(("tau", "rate"), ("phases",), recorded=_recorded())
+            bench = Bench("sweep-", "Measure every N")
+    bench.results(("tau", "rate"), ("phases",))
     settings["target"] = shared.target
     own = [settings[name] for name in NAMES]
     bench.wire(shared, own, partial(plan_of, engine))
     share_fold("sweep-", bench.status, address, own)
     linked = [settings[name] for name in LINKED]
     load_address(demo, partial(from_address, engine), [bench.status, *linked])
+    shared.target.input(
+        lambda target: gr.update(**choices(engine, target)), shared.target, focus, **PRIVATE
+    )
     focus.change(drawing_html, focus, drawing, queue=False, **PRIVATE)
     return settings["prompt"]
+
+
+def choices(engine: Engine, target: str = "") -> dict[str, Any]:
+    """Every trained N that can be drawn; all of them if none is trained."""
+    stops = [stop for stop in engine.stops(target) if stop in STOPS] or [*STOPS]
+    return {"choices": [(f"N = {stop}", stop) for stop in stops], "value": stops[-1]}
 
 
 def address(*values: Any) -> tuple[Any, str]:
@@ -90,15 +107,44 @@ def plan_of(engine: Engine, prompt: str, tokens: int, repeats: int, target: str 
     )  # fmt: skip
 
 
-def _recorded() -> dict[str, Any]:
-    """The charts before the first sweep: the benchmark with this tree, if it came with the page."""
-    found = next((one for one in ours() if one.name == "Same tree float32"), None)
-    if found is None:
-        return {}
-    swept = {name: one for name, one in found.methods.items()
-             if family(name) == "moa" or name in (RIVAL, VANILLA)}  # fmt: skip
-    found = replace(found, results={**found.results, "methods": swept})
-    prompts = swept[VANILLA]["prompts"]
-    about = f"recorded over {prompts} prompts · {found.target}, {found.precision} · tree {TREE}"
-    drawn = {name: CHARTS[key](found) for name, key in RECORDED.items()}
-    return {name: signed(figure, about) for name, figure in drawn.items() if figure}
+def gains_html(found: Recording) -> str:
+    """What each N gains and costs, recorded with one tree for all, and in the paper."""
+    here, paper = ({tli_of(name): one for name, one in all_of.items() if family(name) == "moa"}
+                   for all_of in (found.methods, papers_means()))  # fmt: skip
+    if not here:
+        return ""
+    drafting = {n: phase_times(one)["draft"] for n, one in here.items()}
+    passes = many(found.results["settings"]["repeat"], "pass", "passes")
+    rows = {
+        "Gain: tokens per model call (τ)": {n: f"{one['tau']:.2f}" for n, one in here.items()},
+        "Cost: drafting, per cycle": {n: f"{spent:.1f} ms" for n, spent in drafting.items()},
+        "Speed, over plain decoding": {n: f"{one['speedup']:.2f} ×" for n, one in here.items()},
+        "In the paper, a larger model: τ": {n: f"{tau:.2f}" for n, (_, tau) in paper.items()},
+        "In the paper: speed": {n: f"{speed:.2f} ×" for n, (speed, _) in paper.items()},
+    }
+    every = sorted({*here, *paper})
+    body = "".join(
+        f'<tr><th scope="row">{name}</th>'
+        + "".join(f"<td>{cells.get(n, '–')}</td>" for n in every) + "</tr>"
+        for name, cells in rows.items()
+    )  # fmt: skip
+    return (
+        f'<p class="conclusion">{_said(here, drafting)}</p><table class="beside"><thead><tr>'
+        f"<td></td>{''.join(f'<th>N = {n}</th>' for n in every)}</tr></thead><tbody>{body}</tbody>"
+        f"</table><p class='note'>Recorded with {escape(found.target)}, tree {TREE}, over "
+        f"{found.methods[VANILLA]['prompts']} prompts in {passes}. –: not trained. Each N has its "
+        "own trained drafter.</p>"
+    )
+
+
+def _said(here: dict[int, dict[str, Any]], drafting: dict[int, float]) -> str:
+    """The largest N against the smallest."""
+    low, high = min(here), max(here)
+    if low == high:
+        return f"Only N = {low} is measured here."
+    less, more = (Spread(here[n]["tau"], *here[n]["tau_spread"]) for n in (low, high))
+    gain = f"brings {'more' if more.middle > less.middle else 'fewer'} tokens per call"
+    if more.overlaps(less):
+        gain = "gains nothing clear"
+    longer = "longer" if drafting[high] > drafting[low] else "shorter"
+    return f"Measured here: N = {high} {gain}, compared with N = {low}. Drafting takes {longer}."

@@ -5,7 +5,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from tests.browser.conftest import every_look, keep_picture
+from tests.browser.conftest import LOOKS, every_look, keep_picture
 from tests.browser.driving import (
     DONE,
     FILES,
@@ -43,6 +43,17 @@ IN_PLAIN = """() => {
   if (runs) document.querySelector('#stop').click();
   return runs;
 }"""
+# Whether a text is larger than its box, where it begins, and whether the hint to scroll is there.
+READ_FROM = "one => [one.scrollHeight > one.clientHeight, one.scrollTop]"
+WHOLE = "one => one.scrollHeight <= one.clientHeight && one.scrollWidth <= one.clientWidth"
+HINT = """one => [one.scrollHeight > one.clientHeight || one.scrollWidth > one.clientWidth,
+  getComputedStyle(one, '::after').content.includes('Scroll')]"""
+MEASURED = """over => {
+  const kept = JSON.parse(sessionStorage.getItem('moa-run'));
+  kept.measured = { lanes: [], about: '', runs: 3, over: { vanilla: over } };
+  sessionStorage.setItem('moa-run', JSON.stringify(kept));
+}"""
+SHOWN_AGAIN = "dispatchEvent(new PageTransitionEvent('pageshow', { persisted: true }))"
 SIZE = "one => parseFloat(getComputedStyle(one).fontSize)"
 HOSTILE = "${6*7} <b>x</b> {{x}} `y` <script>alert(1)</script>"
 
@@ -97,6 +108,12 @@ def test_the_whole_of_it_is_on_one_screen_and_one_plain_run_follows(page):
     assert 1 < calls < float(plain.get_attribute("data-value")) == 60
     assert page.evaluate(KEPT) == page.evaluate(KEPT, PLAIN)
     assert page.locator("#view [data-figure=speedup]").count() == 0  # nothing was measured
+    ours, theirs = (
+        float(page.get_attribute(f"{lane} [data-figure=rate]", "data-value"))
+        for lane in (LANE, PLAIN)
+    )
+    over = "Slower" if ours < 0.9 * theirs else "Faster" if ours > 1.1 * theirs else "About as fast"
+    assert headline(page).endswith(f"Same text. {over}, in one run each.")
     assert page.inner_text(".cycle-panel .bars").count(" ms") >= 3
     places = ("#prompt", "#run", "#stop", LANE, PLAIN, TREE, "#charts", "#cut", "#method", "#tli")
     assert page.evaluate(INSIDE, [*places, "#view .headline"]) == []
@@ -240,6 +257,23 @@ def test_speed_is_measured_when_it_is_asked_for_and_can_be_cancelled(page):
         assert "MoA N=0" in label and "EAGLE-2" in label and "Plain" in label
 
 
+@pytest.mark.parametrize(
+    ("over", "words"),
+    [
+        (0.8, "Same text, but slower here: 0.80× the speed."),
+        (1.5, "Same text, 1.5× as fast."),
+        ("slower", "Same text, slower here: by how much changes from run to run."),
+        (None, "Same text. Speed: the runs overlap."),
+    ],
+)
+def test_slower_is_said_as_plainly_as_faster(page, over, words):
+    run(page, STORY)
+    page.evaluate(MEASURED, over)
+    page.reload()
+    page.wait_for_selector(f"{LANE}[data-state=done]")
+    assert headline(page).endswith(words)
+
+
 def test_stop_ends_the_text(page):
     settings(page, tokens=512, depth=12, breadth=16, budget=64)
     start(page)
@@ -254,6 +288,26 @@ def test_stop_ends_the_text(page):
     page.wait_for_function(DONE)
     assert "runs now" not in headline(page)
     settings(page, tokens=60)
+
+
+def test_a_phone_shows_texts_from_their_start_and_says_what_can_be_scrolled(open_page):
+    page = open_page(look=LOOKS[1])
+    for lane in (LANE, PLAIN):
+        page.wait_for_selector(f"{lane}[data-state=done]")
+        page.wait_for_function(f"document.querySelector('{lane} .text').scrollTop === 0")
+        assert page.locator(f"{lane} .text").evaluate(READ_FROM) == [True, 0]
+    for place in ("#view .said", "#charts .about"):
+        assert page.locator(place).evaluate(WHOLE), place
+    settings(page, tokens=30, depth=2, breadth=1, budget=2)
+    tree = page.locator(f"{TREE} .drawing")
+    run(page, STORY)
+    assert tree.evaluate(HINT) == [False, False]
+    settings(page, depth=12, breadth=16, budget=64)
+    run(page)
+    assert tree.evaluate(HINT) == [True, True]
+    page.reload()
+    page.wait_for_selector(f"{LANE}[data-state=done]")
+    assert page.locator(TEXT).evaluate(READ_FROM)[1] == 0
 
 
 def test_the_slider_ends_at_the_largest_trained_n(page):
@@ -314,13 +368,17 @@ def test_in_class_there_is_what_a_lesson_needs(open_page):
     assert steps.inner_text().startswith("1 of 7, Drafting.")
     press(page, "Next step")
     assert steps.inner_text().startswith("2 of 7")
+    page.evaluate(SHOWN_AGAIN)  # as Back does where the browser has kept the page
+    assert steps.inner_text().startswith("1 of 7")
+    press(page, "Next step")
     assert page.evaluate(INSIDE, ["#run", LANE, PLAIN, TREE, "#cut"]) == []
     sizes = [page.locator(place).evaluate(SIZE) for place in (".class-steps p", TEXT)]
     assert sizes[0] == sizes[1] > 20
     keep_picture(page, "class")
     page.set_viewport_size({"width": 390, "height": 844})
     leave = page.get_by_role("link", name="Exit class mode")
-    assert page.evaluate(INSIDE, [".class-steps a", "#cut"]) == []
+    slowly = "[aria-label='Show this cycle slowly']"  # what step 1 asks to press
+    assert page.evaluate(INSIDE, [".class-steps a", "#cut", slowly, f"{TREE} .node"]) == []
     assert leave.bounding_box()["x"] + leave.bounding_box()["width"] <= 390
     leave.click()
     page.wait_for_selector("[role=tab]:visible")

@@ -2,22 +2,35 @@
 
 import pytest
 
+from demo.results.tab import ours
+from demo.tli.tab import RECORDED
 from tests.browser.conftest import every_look, keep_picture
-from tests.browser.driving import can_be_read, chart, charts_are_named, settings, status
+from tests.browser.driving import SEEN, can_be_read, chart, charts_are_named, settings, status
 
 pytestmark = pytest.mark.browser
 
+FITS = "table => table.getBoundingClientRect().right <= window.innerWidth"
 ADDRESS, READY = "?tab=tli", "#sweep-run:not([disabled])"
 
 
 def test_the_drawing_follows_the_n_in_focus_and_a_sweep_has_a_bar_for_each(page):
     assert page.get_by_role("tab", name="Layers (TLI)").get_attribute("aria-selected") == "true"
     assert page.locator("#sweep-table").is_hidden()
-    for tli in (3, 1):
+    labels = page.locator("#sweep-focus label").all_inner_texts()
+    assert [words.strip() for words in labels if words.startswith("N")] == ["N = 0", "N = 1"]
+    for tli in (0, 1):  # the trained ones
         page.get_by_label(f"N = {tli}", exact=True).check()
         page.wait_for_selector(f"#sweep-drawing figcaption:has-text('N = {tli}.')")
         assert page.locator("#sweep-drawing path.bonus").count() == tli
-    assert "adds a target layer" in page.inner_text("#sweep-drawing")
+    recorded = next(one for one in ours() if one.name == RECORDED)
+    rows = page.locator("#sweep-gains tr").all_inner_texts()
+    assert f"{recorded.methods['moa-n0']['tau']:.2f}" in rows[1] and "4.56" in rows[4]
+    for _ in every_look(page):
+        assert can_be_read(page, "#sweep-about p", "#sweep-gains p", "#sweep-gains td")
+        assert page.locator("#sweep-gains table").evaluate(FITS)
+        keep_picture(page, "tli-first")
+    page.set_viewport_size({"width": 1280, "height": 800})
+    assert page.evaluate(SEEN, "#sweep-run")  # all of it is on one screen
     settings(page, "sweep-", tokens=48, repeats=1)
     page.click("#sweep-run")
     page.wait_for_selector("#sweep-status .status-line[data-kind=done]")

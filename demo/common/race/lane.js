@@ -56,13 +56,12 @@ export class Lane {
   /** Draws all that is due at this second; returns the newest cycle's box. */
   draw(at) {
     if (this.lines[this.next - 1]?.s > at) this.#rewind();
+    const from = this.next;
     let box = null;
-    let moved = false;
-    for (; this.next < this.lines.length && this.lines[this.next].s <= at; this.next += 1) {
+    for (; this.next < this.lines.length && this.lines[this.next].s <= at; this.next += 1)
       box = this.view.take(this.lines[this.next]) ?? box;
-      moved = true;
-    }
-    if (moved || at === 0) this.#tell();
+    if (!from && this.next === this.lines.length) this.view.text.scrollTop = 0; // whole at once: to be read
+    if (this.next > from || at === 0) this.#tell();
     return box;
   }
 
@@ -76,9 +75,8 @@ export class Lane {
     const last = this.drawn.at(-1);
     this.ended = last && "end" in last ? last : null;
     this.root.dataset.state = this.ended ? "done" : "running";
-    const tokens = this.drawn.reduce((sum, line) => sum + written(line), 0);
+    const [tokens, rate] = this.pace;
     const parts = [`${many(tokens, "token")} in `, figure("calls", this.calls, many(this.calls, "model call"))];
-    const rate = last?.s > 0 && tokens > 1 ? tokens / last.s : null;
     if (rate) parts.push(" · ", figure("rate", rate, rate.toFixed(rate < 10 ? 1 : 0)), " tokens/s");
     this.state.replaceChildren(...parts);
   }
@@ -101,6 +99,13 @@ export class Lane {
     return this.cycles.length + Number(this.drawn.some((line) => "first" in line));
   }
 
+  /** Tokens so far, and tokens per second, the prompt’s call included. */
+  get pace() {
+    const [tokens, seconds] = this.points.at(-1) ?? [0, 0];
+    return [tokens, seconds > 0 && tokens > 1 ? tokens / seconds : null];
+  }
+
+  /** Tokens per call after the prompt’s; a last cycle that is cut short counts in full. */
   get tau() {
     const lengths = this.cycles.map(gained);
     return lengths.length ? lengths.reduce((sum, one) => sum + one) / lengths.length : null;

@@ -153,10 +153,12 @@ export class Tree {
 
   /** As large as there is room for. Below three quarters of its size it is hard to read: then its box scrolls. */
   fit(most) {
-    const { clientWidth, clientHeight } = this.svg.parentNode;
-    if (!clientWidth || !this.nodes.length) return; // its tab is not open
+    const { offsetWidth, offsetHeight, classList } = this.svg.parentNode;
+    if (!offsetWidth || !this.nodes.length) return; // its tab is not open
     const { width, height } = this.size;
-    const scale = Math.min(most, Math.max(0.75, Math.min(clientWidth / width, clientHeight / height)));
+    const fits = Math.min(offsetWidth / width, offsetHeight / height);
+    const scale = Math.min(most, Math.max(0.75, fits));
+    classList.toggle("scrolls", fits < scale);
     withAttributes(this.svg, { viewBox: `0 0 ${width} ${height}`, width: width * scale, height: height * scale });
   }
 }

@@ -36,7 +36,7 @@ CASES = {  # a chart: its words, then each trace's values along its axis of numb
         [[0.5, 0.85, 1.3]] * 2),
     "compare τ": (
         COMPARED["tau"],
-        "Acceptance length τ, tokens per target call: MoA N=1 3.00, EAGLE-2 2.00, Plain 1.00.",
+        "Tokens per model call (τ), tokens per call: MoA N=1 3.00, EAGLE-2 2.00, Plain 1.00.",
         [[3, 2, 1], [3, 2, 1]]),
     "compare rate": (
         COMPARED["rate"], "MoA N=1 25.9 (24.1 to 28.0), EAGLE-2",
@@ -55,7 +55,7 @@ CASES = {  # a chart: its words, then each trace's values along its axis of numb
         [[0.5, 0.2, 0.3]]),
     "results τ": (
         RESULTS["tau"](ONE),
-        "tokens per target call: Plain 1.00 (0.90 to 1.20), MoA N=1 3.00 (2.90 to 3.20).",
+        "tokens per call: Plain 1.00 (0.90 to 1.20), MoA N=1 3.00 (2.90 to 3.20).",
         [[1, 3]]),
     "results speed": (RESULTS["speed"](ONE), "Plain 10, MoA N=1 20.", [[10, 20]]),
     "results acceptance": (

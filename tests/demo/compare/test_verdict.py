@@ -34,9 +34,9 @@ def test_moa_against_eagle_2(tau, rate, tokens, speed):
 @pytest.mark.parametrize(
     ("plain", "words"),
     [
-        ((80, 78, 82), "1.50 × plain decoding"),
+        ((80, 78, 82), "faster, 1.50 × plain decoding"),
         ((119, 115, 121), "1.01 × plain decoding, but the runs overlap"),
-        ((160, 155, 165), "0.75 × plain decoding"),
+        ((160, 155, 165), "slower, 0.75 × plain decoding"),
     ],
 )
 def test_whether_drafting_pays(plain, words):

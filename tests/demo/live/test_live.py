@@ -150,7 +150,8 @@ def spent(seconds):
     [
         ((0.1, 0.11, 0.09), (0.3, 0.31, 0.29), 0.5),
         ((0.3, 0.31, 0.29), (0.1, 0.11, 0.09), 2.0),
-        ((0.1, 0.2), (0.4, 0.41), None),  # plain decoding's own runs differ too much
+        ((0.1, 0.2), (0.4, 0.41), "slower"),  # plain decoding's own runs differ too much
+        ((0.4, 0.41), (0.1, 0.2), "faster"),
         ((0.1, 0.11), (0.105, 0.12), None),  # the ranges overlap
         ((0.2,), (0.1,), 1.5),
         ((0,), (0,), None),

@@ -1,6 +1,7 @@
 """Benchmarks: recorded figures in tables and words; traces that visitors bring."""
 
 import json
+import re
 
 import pytest
 from hypothesis import given
@@ -9,7 +10,7 @@ from demo.common.figures import recorded_tree
 from demo.common.tokens.view import Feed
 from demo.inside.view import packed
 from demo.live.measure import figures as live
-from demo.results.table import headline, paper_table, paper_words, table
+from demo.results.table import beside, conclusion, headline, table
 from moa_core.decoding.trace import Trace
 from moa_core.errors import UserError
 from moa_core.text import RecordedText
@@ -23,12 +24,13 @@ ONE = recording("One")
 
 def test_the_table_has_what_the_charts_show():
     rows = table(ONE)
-    assert list(rows["kind"]) == ["all", "a", "b"] * 2
+    assert list(rows["prompts"]) == ["all", "all", "a", "a", "b", "b"]
+    assert list(rows)[:5] == ["method", "prompts", "× plain", "tokens/s", "τ"]  # what matters first
     rows = rows[rows["method"] == "MoA N=1"]
     assert list(rows["τ"]) == [3.0, 3.1, 3.2] and list(rows["tokens/s"]) == [20.0, 21.0, 22.0]
-    expected = {"same text as plain": 1, "tree": "2-1-2", "τ low": 2.9, "τ high": 3.2}
+    expected = {"same text": 1, "tree": "2-1-2", "τ low": 2.9, "τ high": 3.2}
     assert {name: rows.iloc[0][name] for name in expected} == expected
-    assert "repeated 8-grams" not in rows  # nobody has it
+    assert "drafts in" not in rows  # nobody has it
 
 
 def test_the_headline_says_what_when_where_and_how_and_escapes_it():
@@ -42,13 +44,42 @@ def test_the_headline_says_what_when_where_and_how_and_escapes_it():
     assert "<script" not in headline(odd) and "&lt;script" in headline(odd)
 
 
-def test_the_papers_table_is_apart_and_without_the_flagged_cells():
-    cells = [str(cell) for row in paper_table().itertuples(index=False) for cell in row]
-    assert cells.count("†") == 3 and sum(cell.endswith(" ‡") for cell in cells) == 3
-    assert cells.count("1.83 × / 4.19") == 1
-    assert "1.98 × / 4.56" in cells and "1.82 × / 3.65" in cells  # without GSM8K
-    above, below = paper_words()
-    assert "Not measured here" in above and "2410.03804" in below
+def ran(speedup, same=1.0):
+    return {**figures(2, 9), "speedup": speedup, "identical_to_vanilla": same}
+
+
+@pytest.mark.parametrize(
+    ("methods", "short", "which"),
+    [
+        ({"moa_n0": ran(1.28), "eagle2": ran(1.31)},
+         "the model writes up to 1.31 times as fast, and its text stays the same.",
+         "Fastest: EAGLE-2, 1.31 × plain decoding. Fastest MoA: MoA N=0, 1.28 × plain decoding."),
+        ({"moa_n0": ran(0.74), "moa_n1": ran(0.76), "ngram": ran(1.08, 0.9)},
+         "the model writes up to 1.08 times as fast.",
+         "Fastest: N-gram lookup, 1.08 × plain decoding. "
+         "Fastest MoA: MoA N=1, 0.76 × plain decoding, so slower."),
+        ({"moa_n0": ran(0.9), "eagle2": ran(0.8)}, "no drafter makes the model faster.",
+         "Fastest: MoA N=0, 0.90 × plain decoding."),
+        ({"vanilla": ran(1), "hf_generate": {**ran(2), "tree": None}}, "", ""),  # nothing drafts
+    ],
+)  # fmt: skip
+def test_the_conclusion_says_whether_drafting_pays(methods, short, which):
+    found = conclusion(recording(**methods))
+    assert found[0].endswith(short) and found[1] == which and bool(found[0]) == bool(short)
+
+
+@pytest.mark.parametrize(("spread", "said"), [(0, "Each ran once"), (1, "Thin lines")])
+def test_the_headline_warns_of_a_single_run(spread, said):
+    assert said in headline(recording(moa_n0=figures(2, 9, spread)))
+
+
+def test_the_papers_figures_are_apart_and_without_the_flagged_cells():
+    for words, ours in ((beside(ONE), "1.50|3.00"), (beside(), "–|–")):
+        rows = re.findall(r"<tr><th scope=.row.>(.+?)</th>(.+?)</tr>", words)
+        cells = {name: "|".join(re.findall("<td>(.+?)</td>", row)) for name, row in rows}
+        assert cells["MoA N=1"] == f"{ours}|1.98|4.56"  # without GSM8K
+        assert cells["EAGLE-2"] == "–|–|1.82|3.65"
+        assert "Not measured here" in words and "2410.03804" in words and "slip" in words
 
 
 # ---- files that visitors bring ----

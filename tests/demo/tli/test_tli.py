@@ -10,11 +10,13 @@ from demo.common import measure as measuring
 from demo.compare.run import Comparison, compare
 from demo.engine import Engine
 from demo.tli.drawing import drawing_html, explanation
-from demo.tli.tab import TREE, plan_of
+from demo.tli.stops import STOPS
+from demo.tli.tab import TREE, choices, gains_html, plan_of
 from moa_core.decoding.decode import Settings
 from moa_core.errors import UserError
 from moa_core.loading.catalog import Installed
 from tests.demo.conftest import PROMPT
+from tests.demo.results.made_up import figures, recording
 
 
 def test_plain_decoding_eagle_2_and_every_n_take_turns_with_one_tree(loads, monkeypatch):
@@ -40,13 +42,50 @@ def test_what_cannot_be_swept_is_refused(loads, monkeypatch):
 @pytest.mark.parametrize("tli", range(4))
 def test_the_drawing_runs_the_last_n_layers_and_no_other(tli):
     page = drawing_html(tli)
-    assert "<em>adds</em>" in page and 'role="img"' in page
+    assert explanation(tli) in page and 'role="img"' in page
     groups = ElementTree.fromstring(re.search(r"<svg.*</svg>", page)[0]).iter("g")
     drawn = [(one.get("class"), one[1].text) for one in groups if float(one[0].get("x")) > 200]
-    layers = ["layer L", "layer L−1", "layer L−2"][:tli]
-    assert [text for _, text in drawn if text.startswith("layer")] == layers
-    assert [text for kind, text in drawn if kind == "box drafter dashed"] == ["CA", "SA"]
-    assert (("box bonus", "norm") in drawn) == bool(tli)
-    assert explanation(0).endswith("while drafting.")
-    assert "last layer (same weights), once per draft level" in explanation(1)
-    assert "last 3 layers (same weights)" in explanation(3)
+    layers = ["last layer", "2nd last layer", "3rd last layer"][:tli]
+    assert [text for _, text in drawn if text.endswith("layer")] == layers
+    assert [text for kind, text in drawn if kind == "box drafter dashed"] == ["SA and CA"]
+    assert "no layer of the target" in explanation(0) and "target’s last layer," in explanation(1)
+    assert "last 3 layers," in explanation(3)
+
+
+def test_the_stops_are_those_that_are_trained(monkeypatch):
+    there = {f"moa-n{tli}": None for tli in (0, 1, 3)}
+    for trained, stops in ((there, [0, 1, 3]), ({}, [*STOPS])):
+        monkeypatch.setattr(module, "bundle", lambda trained=trained: Installed("fake", trained))
+        found = choices(Engine())
+        assert [stop for _, stop in found["choices"]] == stops and found["value"] == 3
+
+
+def cells(page):
+    rows = re.findall(r"<tr><th scope=.row.>(.+?)</th>(.+?)</tr>", page)
+    return {name: re.findall("<td>(.+?)</td>", row) for name, row in rows}
+
+
+@pytest.mark.parametrize(
+    ("tau", "said"),
+    [
+        (3.1, "N = 1 gains nothing clear, compared with N = 0. Drafting takes longer."),
+        (3.9, "N = 1 brings more tokens per call, compared with N = 0."),
+        (2.1, "N = 1 brings fewer tokens per call, compared with N = 0."),
+    ],
+)
+def test_gain_and_cost_are_the_recorded_ones_beside_the_papers(tau, said):
+    costly = {"seconds": {"draft": 0.4, "verify": 0.3, "other": 0.1}, "speedup": 1.25}
+    found = recording(
+        vanilla=figures(1, 9), moa_n0=figures(3, 9), moa_n1={**figures(tau, 9), **costly}
+    )
+    page = gains_html(found)
+    assert f"Measured here: {said}" in page and "over 10 prompts in 1 pass." in page
+    gain, cost, speed, paper, papers_speed = cells(page).values()
+    assert gain == ["3.00", f"{tau:.2f}", "–"] and cost == ["2.0 ms", "4.0 ms", "–"]
+    assert speed == ["1.50 ×", "1.25 ×", "–"] and paper == ["4.30", "4.56", "4.83"]
+    assert papers_speed == ["1.99 ×", "1.98 ×", "1.81 ×"]
+
+
+def test_one_recorded_n_is_said_and_none_shows_nothing():
+    assert "Only N = 1 is measured here." in gains_html(recording())
+    assert gains_html(recording(vanilla=figures(1, 9))) == ""
