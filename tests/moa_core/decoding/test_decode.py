@@ -7,7 +7,7 @@ import pytest
 from moa_core.decoding import verifier
 from moa_core.decoding.decode import Settings, decode
 from moa_core.decoding.trace import PHASES, Drafted, Finished, Prefilled, Trace, Verified
-from moa_core.decoding.tree import TreeSettings
+from moa_core.decoding.tree import AUTO, TreeSettings
 from moa_core.decoding.verify import Sampling
 from moa_core.drafters.base import Vanilla
 from moa_core.errors import UserError
@@ -150,8 +150,11 @@ def test_impossible_settings_are_refused_by_name(made, name, values, words):
             made(**{name: value})
 
 
-def test_the_last_positions_are_drafted_no_deeper_than_they_reach():
+@pytest.mark.parametrize("tree", [TreeSettings(8, 2, 12), AUTO])
+@pytest.mark.parametrize("wanted", [2, 3, 5, 100])
+def test_no_tree_is_deeper_than_what_fits_or_is_still_wanted(tree, wanted):
     target = tiny_target(max_position_embeddings=40)
-    trace = traced(target, "moa-n1", [1] * 30, max_new_tokens=100, tree=TreeSettings(8, 2, 12))
-    for event in trace.of(Drafted):
-        assert event.position + max(event.tree.depths) < 40
+    for event in traced(target, "moa-n3", [1] * 30, max_new_tokens=wanted, tree=tree).of(Drafted):
+        depth = max(event.tree.depths)
+        assert event.position + depth < 40
+        assert not tree.auto or depth <= max(28 + wanted - event.position, 1)

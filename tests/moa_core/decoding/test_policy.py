@@ -180,14 +180,6 @@ def test_on_a_gpu_the_drafters_own_tree_takes_its_place():
     assert requested_tree(Settings(tree=TreeSettings()), far, drafter) == TreeSettings()
 
 
-def test_no_tree_is_deeper_than_what_is_still_wanted():
-    target = tiny_target(vocab_size=61)
-    drafter = useful("moa-n3", target)
-    for wanted in (2, 3, 5):
-        drafted = run(target, drafter, PROMPT, max_new_tokens=wanted).of(Drafted)
-        assert max(drafted[0].tree.depths) <= max(wanted - 2, 1)
-
-
 def test_a_path_that_ends_at_an_expanded_node_says_that_it_did_not_go_on():
     sizer = Sizer(TreeSettings(3, 1, 3))
     first = Node(5, None, 0.0, 0.0, 1, expanded=True)

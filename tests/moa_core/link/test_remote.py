@@ -1,8 +1,10 @@
-"""Decoding across a real socket: the same text as without one, wherever the link is cut."""
+"""Decoding across a real socket: the same text, wherever the link is cut and whoever answers."""
 
 import random
 import threading
 from collections.abc import Iterator
+from contextlib import ExitStack
+from itertools import product
 from time import sleep
 from typing import Any
 
@@ -10,14 +12,12 @@ import pytest
 import torch
 from websockets.sync.server import ServerConnection
 
-from moa_core.decoding.decode import Settings, decode
 from moa_core.decoding.trace import (
     Drafted,
     LinkBack,
     LinkDown,
     OfflineToken,
     Prefilled,
-    Trace,
     Verified,
 )
 from moa_core.decoding.tree import AUTO, DraftTree
@@ -37,10 +37,8 @@ from tests.moa_core.link.scene import (
     FRESH,
     GREEDY,
     PROMPT,
-    SILENCE,
     TARGET,
     TOKEN,
-    TREE,
     WELCOME,
     Served,
     address,
@@ -87,11 +85,21 @@ def cuts(seed: int) -> list[tuple[str, int, float]]:
     ]
 
 
-def check_cuts(method: str, sampling: Sampling, port: int, seeds: range) -> tuple[int, int]:
+SCHEDULES = [  # a few, or hundreds
+    *((method, SAMPLED if method == "moa-n1" else Sampling(), range(2)) for method in CUT),
+    *(
+        pytest.param(method, sampling, range(100, 142), marks=pytest.mark.slow)
+        for method, sampling in product(CUT, (Sampling(), SAMPLED))
+    ),
+]
+
+
+@pytest.mark.parametrize(("method", "sampling", "seeds"), SCHEDULES)
+def test_wherever_the_link_is_cut_no_token_is_lost_or_doubled(method, sampling, seeds, served):
     local = run(method, sampling=sampling, count=50)
     lost = alone = 0
     for seed in seeds:
-        trace = run(method, port, sampling, 50, link=CutLink(cuts(seed)))
+        trace = run(method, served[1], sampling, 50, link=CutLink(cuts(seed)))
         assert trace.output_ids == local.output_ids == trace.verified_ids, f"seed {seed}"
         cycles, spent = trace.of(Verified), trace.seconds  # every part is charged once
         assert all(min(event.seconds, event.network_seconds) >= 0 for event in cycles)
@@ -102,50 +110,32 @@ def check_cuts(method: str, sampling: Sampling, port: int, seeds: range) -> tupl
         assert sum(event.seconds for event in trace.of(LinkBack)) <= sum(spent.values())
         lost += len(trace.of(LinkDown))
         alone += len(trace.of(OfflineToken))
-    return lost, alone
-
-
-@pytest.mark.parametrize(
-    ("method", "sampling"),
-    [(method, SAMPLED if method == "moa-n1" else Sampling()) for method in CUT],
-)
-def test_wherever_the_link_is_cut_no_token_is_lost_or_doubled(method, sampling, served):
-    lost, alone = check_cuts(method, sampling, served[1], range(2))
     # A stream measures the round trip at its handshake alone: a busy machine makes it patient.
     assert lost or method == "streamed"
     assert bool(alone) == (method in ("moa-n1", "eagle2", "independent"))
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("sampling", [Sampling(), SAMPLED])
-@pytest.mark.parametrize("method", CUT)
-def test_hundreds_of_schedules_of_cuts(method, sampling, served):
-    check_cuts(method, sampling, served[1], range(100, 142))
-
-
 @pytest.mark.parametrize("lost_again", [False, True])
 def test_a_server_that_starts_anew_reads_the_text_again(lost_again):
-    trace = Trace()
-    settings = Settings(60, TREE, patience=20)
-    with serving(TARGET, drafter_for, TOKEN) as (_, port):
-        remote = Remote(address(port), TARGET, drafter_for("moa-n1"), silence=SILENCE)
-        events = decode(TARGET, drafter_for("moa-n1"), PROMPT, settings, remote=remote)
-        for event in trace.record(events):
-            if isinstance(event, Verified) and event.cycle == 3:
-                break
-    wait, lost = remote._await, []
+    lost: list[type] = []
+    with ExitStack() as first, ExitStack() as second:
+        _, port = first.enter_context(serving(TARGET, drafter_for, TOKEN))
 
-    def wait_and_lose(number: int, kind: type) -> Any:
-        message = wait(number, kind)
-        if lost_again and not lost:
-            lost.append(kind)
-            remote._lose()
-        return message
+        def anew(remote: Remote) -> None:
+            first.close()
+            second.enter_context(serving(TARGET, drafter_for, TOKEN, port=port))
+            wait = remote._await
 
-    remote._await = wait_and_lose  # type: ignore[method-assign]
-    with serving(TARGET, drafter_for, TOKEN, port=port), remote:
-        for _ in trace.record(events):
-            pass
+            def wait_and_lose(number: int, kind: type) -> Any:
+                message = wait(number, kind)
+                if lost_again and not lost:
+                    lost.append(kind)
+                    remote._lose()
+                return message
+
+            remote._await = wait_and_lose  # type: ignore[method-assign]
+
+        trace = run("moa-n1", port, count=60, meanwhile=anew)
     assert trace.output_ids == GREEDY and lost == [First] * lost_again
     assert trace.of(LinkBack)
 
@@ -162,10 +152,7 @@ def test_a_client_with_its_part_of_the_target_needs_no_other_weights(served, tmp
     held = [name for name, weight in target.model.named_parameters() if not weight.is_meta]
     assert not any(".layers.0." in name or ".layers.1." in name for name in held)
     assert any(".layers.2." in name for name in held)
-    drafter = drafter_for("moa-n1")
-    with Remote(address(served[1]), target, drafter) as remote:
-        events = list(decode(target, drafter, PROMPT, Settings(40, TREE), remote=remote))
-    assert Trace(events=events).output_ids == GREEDY[:40]
+    assert run("moa-n1", served[1], target=target).output_ids == GREEDY[:40]
 
 
 @pytest.mark.parametrize(

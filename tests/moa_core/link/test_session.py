@@ -169,27 +169,18 @@ def test_who_has_lost_a_session_gets_a_new_one_and_the_old_one_ends(served, gate
     assert until(lambda: not served[0].sessions)
 
 
-def test_when_all_places_are_taken_the_next_one_is_told_until_one_has_left():
-    with serving(TARGET, drafter_for, TOKEN, Limits(sessions=2)) as (one, port):
-        here = [begun(port) for _ in range(2)]
-        with caller(port) as late:
-            assert isinstance(late.welcome, Refused) and late.welcome.again
-        with pytest.raises(UserError, match="All 2 places here are taken"):
-            Remote(address(port), TARGET, Vanilla())
-        here[1].vanish()
-        assert until(lambda: len(one.sessions) == 1)
-        for other in (begun(port), here[0]):
-            assert other.ask(NEXT).tokens == [GREEDY[1]]
-
-
-def test_whoever_comes_back_to_a_full_server_waits_for_a_place():
+def test_where_all_places_are_taken_others_are_told_and_whoever_comes_back_waits():
     with serving(TARGET, drafter_for, TOKEN, Limits(sessions=1)) as (one, port):
 
         def replaced(remote: Remote) -> None:
             remote._wire.drop()
             assert until(lambda: not one.sessions)
-            other = caller(port)  # takes the only place
-            assert other.ask(Prefill(1, PROMPT, 60)).token == GREEDY[0]
+            other = begun(port)  # takes the only place
+            with caller(port) as late:
+                assert isinstance(late.welcome, Refused) and late.welcome.again
+            with pytest.raises(UserError, match="All 1 places here are taken"):
+                Remote(address(port), TARGET, Vanilla())
+            assert other.ask(NEXT).tokens == [GREEDY[1]]
             threading.Timer(0.5, other.close).start()
 
         trace = run("moa-n1", port, count=24, meanwhile=replaced)

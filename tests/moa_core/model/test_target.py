@@ -219,11 +219,7 @@ def test_an_unknown_model_that_does_more_than_its_layers_is_found_out(monkeypatc
 
 def test_an_unknown_model_whose_layers_want_more_is_refused(monkeypatch):
     model = model_of("Olmo2Config")
-    forward = model.model.layers[1].forward
-
-    def wanting(*args: Any, more: Any, **kwargs: Any) -> Any:
-        return forward(*args, **kwargs)
-
-    monkeypatch.setattr(model.model.layers[1], "forward", wanting)
+    layer, forward = model.model.layers[1], model.model.layers[1].forward
+    monkeypatch.setattr(layer, "forward", lambda *given, more, **named: forward(*given, **named))
     with pytest.raises(UserError, match="its layers do not take what they are given"):
         Target(model)
