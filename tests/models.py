@@ -1,7 +1,7 @@
 """Tiny random models for tests: made from a seed in milliseconds, no files, no network."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -173,6 +173,31 @@ def traced(target: Target, drafter: Drafter | str, prompt: Sequence[int], **sett
     return Trace(events=list(decode(target, made, prompt, Settings(**settings))))
 
 
+def clocked(
+    patch: pytest.MonkeyPatch, costs: dict[tuple[Any, str], float | Callable[[Any], float]]
+) -> Callable[[float], float]:
+    """The decode loop's clock moves only while a part works. costs: seconds, by where a function is
+    and its name; or what gives them for its object. Returns what lets time pass and tells it."""
+    now = 0.0
+
+    def passed(seconds: float = 0.0) -> float:
+        nonlocal now
+        now += seconds
+        return now
+
+    def timed(original: Callable[..., Any], cost: Any) -> Callable[..., Any]:
+        def worked(*given: Any) -> Any:
+            passed(cost(given[0]) if callable(cost) else cost)
+            return original(*given)
+
+        return worked
+
+    for (place, name), cost in costs.items():
+        patch.setattr(place, name, timed(getattr(place, name), cost))
+    patch.setattr("moa_core.decoding.trace.perf_counter", passed)
+    return passed
+
+
 def draft_alike(target: Target, *drafters: Drafter) -> bool:
     """Whether two drafters draft the same trees; sums may be rounded by where weights lie."""
     shape = TreeSettings(3, 3, 9)
@@ -181,6 +206,17 @@ def draft_alike(target: Target, *drafters: Drafter) -> bool:
         assert (one.tree.tokens, one.tree.parents) == (other.tree.tokens, other.tree.parents)
         assert one.tree.log_probs == pytest.approx(other.tree.log_probs, abs=1e-5)
     return True
+
+
+@torch.inference_mode()
+def having_read(drafter: Drafter, target: Target, ids: list[int]) -> tuple[Drafter, Tensor]:
+    """A fork of a drafter that has observed the prefill of a fork of its target; its logits [V]."""
+    drafter, target = drafter.fork(), target.fork()
+    drafter.open_server(target, 256)
+    drafter.open(target, 256)
+    logits, seen = target.prefill(ids, 256)
+    drafter.observe(seen.ids, drafter.server_outputs(seen))
+    return drafter, logits
 
 
 def one_reply(ids: Tensor, start: int) -> Batch:

@@ -15,6 +15,7 @@ from moa_core.drafters.base import Drafter
 from moa_core.drafters.moa import MoADrafter
 from moa_core.loading.load import load_drafter, load_target
 from moa_core.model.target import Target
+from tests.models import having_read
 
 FOLDER = Path(__file__).parent / "parity"
 CLOSE = {"atol": 1e-4, "rtol": 0.0}
@@ -63,14 +64,8 @@ def recorded(patch: pytest.MonkeyPatch, module: nn.Module, method: str = "forwar
     return calls
 
 
-@torch.inference_mode()
 def ready(drafter: Drafter, prompt_ids: list[int]) -> tuple[Drafter, Tensor]:
-    """A drafter that has observed the released target's prefill, and the prefill's logits [V]."""
-    run, drafter = target().fork(), drafter.fork()
-    drafter.open(run, 256)
-    logits, seen = run.prefill(prompt_ids, 256)
-    drafter.observe(seen.ids, drafter.server_outputs(seen))
-    return drafter, logits
+    return having_read(drafter, target(), prompt_ids)
 
 
 @torch.inference_mode()

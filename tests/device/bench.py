@@ -65,15 +65,17 @@ def main() -> None:
             held = _memory() - before
             tab.evaluate("worker.terminate()")
             warm = runs(name, prompts[:1], 0, CUT, patience=0)
-            found = [_first(events) for events in (cold, warm)]
+            # Seconds from the worker's start to the first draft.
+            firsts = [kinds(one[0], "drafted")[0]["now"] / 1e3 for one in (cold, warm)]
+            alone = [one["seconds"] for one in kinds(warm[0], "offline token")]
             size = kinds(cold[0], "facts")[0]["left"]
             pairs = [
                 check_trees(tab, target, drafters(name), ids, SAME, given.max_new_tokens, "bf16")
                 for ids in prompts[: given.trees]
             ]
             trees, ties = sum(len(trees) for trees, _ in pairs), sum(ties for _, ties in pairs)
-            lines.append([name, f"{size / 1e6:.1f}", *(f"{one:.1f}" for one in found)])
-            lines[-1] += [f"{held:.0f}", f"{_alone(warm[0]):.0f}", str(trees), str(ties)]
+            lines.append([name, f"{size / 1e6:.1f}", *(f"{one:.1f}" for one in firsts)])
+            lines[-1] += [f"{held:.0f}", f"{len(alone) / sum(alone):.0f}", str(trees), str(ties)]
             tab.close()
         print(aligned(lines, words=1), flush=True)
         lines, tab = [list(SPEEDS)], opened()
@@ -91,44 +93,19 @@ def _memory():
     return sum(one.memory_full_info().uss for one in pages) / 1e6
 
 
-def _first(runs):
-    """Seconds from the worker's start to the first draft."""
-    return kinds(runs[0], "drafted")[0]["now"] / 1e3
-
-
-def _alone(events):
-    """Tokens per second without the target, each waited for."""
-    times = [one["seconds"] for one in kinds(events, "offline token")]
-    return len(times) / sum(times)
-
-
-def _figures(waits):
-    pace = _pace(waits)
-    drafted = [one for events in waits for one in kinds(events, "drafted")]
+def _figures(runs):
+    """ms for a token, from the first to the last; and the bytes each way for a token after the
+    first, the prompt's own not counted."""
+    ends = [(events, found[-1]) for events in runs if (found := kinds(events, "verified"))]
+    gained = sum(len(one["emitted"]) for events in runs for one in kinds(events, "verified"))
+    spans = (last["now"] - kinds(events, "prefilled")[0]["now"] for events, last in ends)
+    pace = sum(spans) / gained
+    drafted = [one for events in runs for one in kinds(events, "drafted")]
     level = median(1e3 * one["seconds"] / one["levels"] for one in drafted if one["levels"])
     yield from (f"{pace:.1f}", f"{1e3 / pace:.0f}", f"{level:.1f}")
-    yield from (f"{_bytes(waits, way):.0f}" for way in ("sent", "received"))
-
-
-def _gained(runs):
-    return sum(len(one["emitted"]) for events in runs for one in kinds(events, "verified"))
-
-
-def _ends(runs):
-    """The first and the last event of each run that has cycles."""
-    return [(events, found[-1]) for events in runs if (found := kinds(events, "verified"))]
-
-
-def _pace(runs):
-    """ms for a token, from the first to the last."""
-    spans = (last["now"] - kinds(events, "prefilled")[0]["now"] for events, last in _ends(runs))
-    return sum(spans) / _gained(runs)
-
-
-def _bytes(runs, way):
-    """For a token after the first, the prompt's own not counted."""
-    firsts = [(kinds(events, "drafted")[0], last) for events, last in _ends(runs)]
-    return sum(last["bytes"][way] - first["bytes"][way] for first, last in firsts) / _gained(runs)
+    firsts = [(kinds(events, "drafted")[0]["bytes"], last["bytes"]) for events, last in ends]
+    for way in ("sent", "received"):
+        yield f"{sum(last[way] - first[way] for first, last in firsts) / gained:.0f}"
 
 
 if __name__ == "__main__":

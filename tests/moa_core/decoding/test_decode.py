@@ -1,21 +1,18 @@
 """The loop's bookkeeping: order of events, clock, stopping, and what it refuses."""
 
-from collections.abc import Callable
 from importlib import import_module
-from typing import Any
 
 import pytest
 
-from moa_core.decoding import trace as trace_module
 from moa_core.decoding import verifier
 from moa_core.decoding.decode import Settings, decode
 from moa_core.decoding.trace import PHASES, Drafted, Finished, Prefilled, Trace, Verified
-from moa_core.decoding.tree import TreeSettings
+from moa_core.decoding.tree import AUTO, TreeSettings
 from moa_core.decoding.verify import Sampling
-from moa_core.drafters.base import Drafter, Vanilla
+from moa_core.drafters.base import Vanilla
 from moa_core.errors import UserError
 from moa_core.model.target import Target
-from tests.models import drafter_of, tiny_target, traced, useful
+from tests.models import clocked, drafter_of, tiny_target, traced, useful
 
 loop = import_module("moa_core.decoding.decode")  # the module, not the function
 
@@ -25,10 +22,11 @@ METHODS = ("vanilla", "moa-n0", "moa-n1", "eagle2")
 
 @pytest.mark.parametrize("method", METHODS)
 def test_events_come_in_order_and_fit_together(method):
-    first, *events, last = traced(
-        tiny_target(vocab_size=61), method, PROMPT, max_new_tokens=25
-    ).events
+    target = tiny_target(vocab_size=61)
+    first, *events, last = traced(target, method, PROMPT, max_new_tokens=25).events
     assert isinstance(first, Prefilled) and first.prompt_ids == tuple(PROMPT)
+    logits, _ = target.fork().prefill(PROMPT, 3)
+    assert first.prob == pytest.approx(float(logits.softmax(-1)[first.token]))
     assert isinstance(last, Finished)
     text = [*PROMPT, first.token]
     for number, (drafted, verified) in enumerate(zip(events[::2], events[1::2], strict=True)):
@@ -46,7 +44,7 @@ def test_events_come_in_order_and_fit_together(method):
     assert len(text) == len(PROMPT) + 25
 
 
-# Seconds each part of the loop takes by the clock of `clocked`; no two sums of parts are alike.
+# Seconds each part of the loop takes; no two sums of parts are alike.
 SECONDS = {
     "open": 1, "prefill": 2, "server_outputs": 4, "observe": 8, "propose": 16, "verify": 32,
     "keep": 64, "choose": 128, "walk": 256, "stop": 512,
@@ -57,41 +55,19 @@ def taken(*parts: str) -> int:
     return sum(SECONDS[part] for part in parts)
 
 
-def clocked(monkeypatch: pytest.MonkeyPatch, drafter: Drafter) -> Callable[[str], float]:
-    """A clock that moves only while a part works. Parts outside the loop call what this returns."""
-    now = 0.0
-
-    def work(part: str = "") -> float:
-        nonlocal now
-        now += SECONDS.get(part, 0)
-        return now
-
-    def timed(part: str, original: Callable[..., Any]) -> Callable[..., Any]:
-        def worked(*args: Any) -> Any:
-            work(part)
-            return original(*args)
-
-        return worked
-
+@pytest.mark.parametrize("method", METHODS)
+def test_every_part_is_charged_to_its_phase_and_nothing_is_lost(method, monkeypatch):
+    target = tiny_target()
+    drafter = drafter_of(method, target)
     places = {
         Target: ("prefill", "verify", "keep"),
         type(drafter): ("open", "server_outputs", "observe", "propose"),
         loop: ("walk",),
         verifier: ("choose",),
     }
-    for place, parts in places.items():
-        for part in parts:
-            monkeypatch.setattr(place, part, timed(part, getattr(place, part)))
-    monkeypatch.setattr(trace_module, "perf_counter", work)
-    return work
-
-
-@pytest.mark.parametrize("method", METHODS)
-def test_every_part_is_charged_to_its_phase_and_nothing_is_lost(method, monkeypatch):
-    target = tiny_target()
-    drafter = drafter_of(method, target)
-    work = clocked(monkeypatch, drafter)
-    run = decode(target, drafter, PROMPT, Settings(40), should_stop=lambda: work("stop") < 0)
+    costs = {(place, part): SECONDS[part] for place, parts in places.items() for part in parts}
+    passed, stop = clocked(monkeypatch, costs), SECONDS["stop"]
+    run = decode(target, drafter, PROMPT, Settings(40), should_stop=lambda: passed(stop) < 0)
     trace = Trace(events=list(run))
     prefill, read = taken("open", "prefill", "choose"), taken("stop", "server_outputs", "observe")
     first = taken("propose")  # what the prompt has to tell is charged to the prefill
@@ -106,16 +82,14 @@ def test_every_part_is_charged_to_its_phase_and_nothing_is_lost(method, monkeypa
     assert trace.seconds == dict(
         zip(PHASES, (prefill + read, draft, verify * cycles, 0, other * cycles), strict=True)
     )
-    assert cycles > 2 and sum(trace.seconds.values()) == work()
+    assert cycles > 2 and sum(trace.seconds.values()) == passed()
 
 
 def test_the_clock_stands_still_while_events_are_shown(monkeypatch):
-    now = [0.0]  # a clock that moves only while somebody looks at an event
-    monkeypatch.setattr(trace_module, "perf_counter", lambda: now[0])
-    target = tiny_target()
+    passed, target = clocked(monkeypatch, {}), tiny_target()
     trace = Trace()
     for _ in trace.record(decode(target, useful("moa-n0", target), PROMPT, Settings(12))):
-        now[0] += 1.0
+        passed(1.0)  # while somebody looks at it
     assert len(trace.events) > 3 and sum(trace.seconds.values()) == 0
 
 
@@ -132,15 +106,6 @@ def test_stopping_ends_after_the_cycle_with_what_there_is(method, cycles):
     assert stopped.reason == "stopped" and len(stopped.of(Verified)) == cycles
     text = stopped.output_ids
     assert text == whole.output_ids[: len(text)] and len(text) == 1 + sum(stopped.accepted_lengths)
-
-
-def test_the_first_token_may_end_it():
-    target = tiny_target()
-    alone = traced(target, Vanilla(), PROMPT, max_new_tokens=1)
-    first, logits = alone.output_ids, target.fork().prefill(PROMPT, 3)[0]
-    assert alone.of(Prefilled)[0].prob == pytest.approx(float(logits.softmax(-1)[first[0]]))
-    trace = traced(target, "moa-n0", PROMPT, max_new_tokens=9, eos_ids=tuple(first))
-    assert (trace.output_ids, trace.reason, trace.target_calls) == (first, "eos", 1)
 
 
 @pytest.mark.parametrize(
@@ -185,8 +150,11 @@ def test_impossible_settings_are_refused_by_name(made, name, values, words):
             made(**{name: value})
 
 
-def test_the_last_positions_are_drafted_no_deeper_than_they_reach():
+@pytest.mark.parametrize("tree", [TreeSettings(8, 2, 12), AUTO])
+@pytest.mark.parametrize("wanted", [2, 3, 5, 100])
+def test_no_tree_is_deeper_than_what_fits_or_is_still_wanted(tree, wanted):
     target = tiny_target(max_position_embeddings=40)
-    trace = traced(target, "moa-n1", [1] * 30, max_new_tokens=100, tree=TreeSettings(8, 2, 12))
-    for event in trace.of(Drafted):
-        assert event.position + max(event.tree.depths) < 40
+    for event in traced(target, "moa-n3", [1] * 30, max_new_tokens=wanted, tree=tree).of(Drafted):
+        depth = max(event.tree.depths)
+        assert event.position + depth < 40
+        assert not tree.auto or depth <= max(28 + wanted - event.position, 1)

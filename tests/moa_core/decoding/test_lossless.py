@@ -26,7 +26,9 @@ TREES = {
     "all ones": TreeSettings(depth=1, breadth=1, budget=1),
     "breadth above the vocabulary": TreeSettings(depth=2, breadth=64, budget=60),
     "deep": TreeSettings(depth=12, breadth=3, budget=30),
+    "auto": AUTO,
 }
+SIZED = ("vanilla", "moa-n0", "moa-n3", "moa-auto", "eagle", "independent", "ngram")
 
 
 def fitting(prompt: list[int], target: Target) -> list[int]:
@@ -60,28 +62,21 @@ def plain() -> tuple[Target, list[list[int]]]:
 
 
 @pytest.mark.parametrize(
-    ("method", "tree"), [*product(("moa-n1", "eagle2"), TREES), ("moa-n0", "deep")]
+    ("method", "tree"),
+    [*product(("moa-n1", "eagle2"), TREES), ("moa-n0", "deep"), *product(SIZED, ["auto"])],
 )
 def test_every_shape_of_tree_gives_the_same_text(method, tree, plain):
-    target, texts = plain
+    (target, texts), lengths = plain, list[int]()
     drafter = drafter_of(method, target)
     for prompt, text in zip(PROMPTS, texts, strict=True):
-        trace = traced(target, drafter, prompt, max_new_tokens=30, tree=TREES[tree])
-        assert trace.output_ids == text[:30]
+        trace = traced(target, drafter, prompt, max_new_tokens=40, tree=TREES[tree])
+        assert trace.output_ids == text
         for drafted in (event.tree for event in trace.of(Drafted)):
-            assert 1 <= len(drafted) - 1 <= TREES[tree].budget
+            assert (tree != "auto") <= len(drafted) - 1 <= TREES[tree].budget
             assert max(drafted.depths) <= TREES[tree].depth
-
-
-@pytest.mark.parametrize("method", ["moa-n0", "moa-n1", "eagle2"])
-def test_useful_drafters_are_sometimes_right_and_sometimes_wrong(method, plain):
-    """Without this the comparisons above would hardly meet an accepted path."""
-    (target, _), lengths = plain, list[int]()
-    for prompt in PROMPTS:
-        trace = traced(target, method, prompt, max_new_tokens=60, tree=TreeSettings(4, 3, 12))
         lengths += trace.accepted_lengths
-    assert {1, 2, 3} <= set(lengths)
-    assert sum(lengths) / len(lengths) > 1.3
+    if tree == "deep":  # paths of all lengths are accepted, or this would show little
+        assert {1, 2, 3} <= set(lengths) and sum(lengths) / len(lengths) > 1.3
 
 
 @pytest.mark.parametrize("name", SHAPES)
@@ -121,6 +116,7 @@ def test_an_end_of_text_within_an_accepted_path_ends_it_there(method, plain):
             trace = traced(target, drafter, prompt, max_new_tokens=40, eos_ids=(eos, 9999))
             assert trace.output_ids == text[: text.index(eos) + 1]
             assert trace.reason == "eos"
+            assert eos != text[0] or trace.target_calls == 1
 
 
 @pytest.mark.parametrize("method", METHODS)

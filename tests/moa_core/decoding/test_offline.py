@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 import torch
 
-from moa_core.decoding import trace as trace_module
 from moa_core.decoding.decode import Settings, decode
 from moa_core.decoding.trace import Drafted, LinkBack, LinkDown, OfflineToken, Prefilled, Trace
 from moa_core.decoding.tree import DraftTree, TreeSettings
@@ -15,7 +14,7 @@ from moa_core.decoding.verifier import LinkLost, LocalVerifier, Traffic
 from moa_core.decoding.verify import Choices, Sampling
 from moa_core.drafters.base import Drafter, Vanilla
 from moa_core.model.target import Target
-from tests.models import drafter_of, tiny_target, useful
+from tests.models import clocked, drafter_of, having_read, tiny_target, useful
 from tests.properties import above
 
 PROMPT = [5, 9, 33, 2]
@@ -118,14 +117,11 @@ def test_wherever_the_link_is_lost_the_text_heals_to_the_target_s_own(method):
 @torch.inference_mode()
 def test_what_is_written_alone_is_as_probable_as_in_a_tree(method):
     target = tiny_target()
-    drafter = drafter_of(method, target).fork()
+    drafter = drafter_of(method, target)
     for weight in drafter.net.parameters():  # so large that every part matters
         if weight.ndim > 1:
             weight.normal_(std=0.12)
-    drafter.open_server(target, 60)
-    _, observation = target.prefill(PROMPT, 40)
-    drafter.open(target, 60)
-    drafter.observe(observation.ids, drafter.server_outputs(observation))
+    drafter, _ = having_read(drafter, target, PROMPT)
     for shape in (TREE, TreeSettings(6, 1, 6), TREE):  # what was written alone is forgotten
         tree = drafter.propose(7, shape)
         for node in range(len(tree)):
@@ -209,14 +205,8 @@ def test_who_cannot_write_yet_or_at_all_waits(method, question):
 
 
 def test_a_link_lost_in_the_prefill_is_part_of_its_time_and_all_traffic_is_told(monkeypatch):
-    seconds = [0.0]
-    monkeypatch.setattr(trace_module, "perf_counter", lambda: seconds[0])
-
-    def back(self: Flaky, wait: float) -> bool:
-        seconds[0] += 1.0
-        return seconds[0] >= 3.0
-
-    monkeypatch.setattr(Flaky, "back", back)
+    passed = clocked(monkeypatch, {})
+    monkeypatch.setattr(Flaky, "back", lambda *_: passed(1.0) >= 3.0)
     monkeypatch.setattr(Flaky, "traffic", Traffic(0.25, 3, 7))
     target = tiny_target()
     trace = run(target, Vanilla(), {0: (False, 1)}, count=4)

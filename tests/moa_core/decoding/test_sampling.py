@@ -14,6 +14,7 @@ from dataclasses import replace
 from functools import cache
 from importlib import import_module
 from itertools import product
+from math import prod
 from typing import Any
 
 import pytest
@@ -21,16 +22,20 @@ import torch
 from torch import Tensor, nn
 
 from moa_core.decoding.trace import Trace, Verified
-from moa_core.decoding.tree import DraftTree, Frontier, TreeSettings, grow
+from moa_core.decoding.tree import AUTO, DraftTree, Frontier, TreeSettings, grow
 from moa_core.decoding.verify import Sampling, target_probs, uniform, walk
 from moa_core.drafters.base import Drafter, ServerOutputs, Vanilla
 from moa_core.model.target import Observation, Target
-from tests.models import tiny_target, traced, useful
+from tests.models import drafter_of, tiny_target, traced
 
 VOCABULARY = 5
 LENGTH = 3
 PROMPT = [1, 3]
 TEXTS = 1500
+METHODS = (
+    "vanilla", "moa-n0", "moa-n1", "moa-n3", "moa-auto", "eagle2", "eagle", "independent",
+    "ngram",
+)  # fmt: skip
 PLAUSIBLE, IMPOSSIBLE = 1e-3, 1e-9  # p-values
 
 TREES = {
@@ -123,19 +128,6 @@ def exact(logits: Tensor, sampling: Sampling) -> list[float]:
     return [probs[t] / share if t in nucleus else 0.0 for t in range(len(probs))]
 
 
-def exact_texts(target: TableTarget, sampling: Sampling) -> dict[tuple[int, ...], float]:
-    rows = {
-        pair: exact(target.table[pair], sampling) for pair in product(range(VOCABULARY), repeat=2)
-    }
-    found = {}
-    for text in product(range(VOCABULARY), repeat=LENGTH):
-        ids, probability = [*PROMPT, *text], 1.0
-        for place in range(LENGTH):
-            probability *= rows[ids[place], ids[place + 1]][ids[place + 2]]
-        found[text] = probability
-    return found
-
-
 def p_value(counts: Counter[Any], expected: dict[Any, float]) -> float:
     """Pearson's chi-square test; outcomes expected less than five times are pooled."""
     total = sum(counts.values())
@@ -171,8 +163,14 @@ def rightly_drawn(tree: str, name: str) -> list[Trace]:
 
 
 def likely(drawn: list[Trace], target: TableTarget, sampling: Sampling) -> float:
-    texts = Counter(tuple(trace.output_ids) for trace in drawn)
-    return p_value(texts, exact_texts(target, sampling))
+    """How likely these texts are, all possible ones being known."""
+    pairs = product(range(VOCABULARY), repeat=2)
+    rows = {pair: exact(target.table[pair], sampling) for pair in pairs}
+    expected = {}
+    for text in product(range(VOCABULARY), repeat=LENGTH):
+        ids = [*PROMPT, *text]
+        expected[text] = prod(rows[ids[n], ids[n + 1]][ids[n + 2]] for n in range(LENGTH))
+    return p_value(Counter(tuple(trace.output_ids) for trace in drawn), expected)
 
 
 @pytest.mark.parametrize(
@@ -253,12 +251,11 @@ def test_the_distribution_is_that_of_temperature_then_top_k_then_top_p(name):
 def test_a_seed_gives_the_same_text_by_every_method_and_tree(sampling):
     target = tiny_target(vocab_size=61, scale=2.0)
     prompts = ([7], [(i * i + 3) % 60 for i in range(40)])
-    shapes = (TreeSettings(4, 1, 4), TreeSettings(3, 8, 40))
-    methods = [useful(name, target) for name in ("moa-n0", "moa-n1", "moa-n3", "eagle2")]
+    shapes = (TreeSettings(4, 1, 4), TreeSettings(3, 8, 40), AUTO)
     accepted = 0
     for prompt in prompts:
         texts = set()
-        for drafter, shape in product([Vanilla(), *methods], shapes):
+        for drafter, shape in product([drafter_of(name, target) for name in METHODS], shapes):
             trace = traced(
                 target, drafter, prompt, max_new_tokens=25, tree=shape, sampling=sampling
             )

@@ -71,15 +71,6 @@ def test_the_nodes_kept_are_the_most_probable_ones(shape, seed):
     assert len(found) == len(tree) - 1 <= shape.budget
 
 
-@pytest.mark.parametrize("budget", range(1, 9))
-def test_a_certain_chain_keeps_its_parents_when_all_scores_tie(budget):
-    bigrams = Bigrams(3)
-    bigrams.logits[torch.arange(VOCABULARY), bigrams.logits.argmax(1)] = 1000.0
-    tree = bigrams.grow(TreeSettings(8, 3, budget))
-    assert tree.log_probs == (0.0,) * (budget + 1)
-    assert tree.parents == tuple(range(-1, budget))
-
-
 @pytest.mark.parametrize("seed", range(3))
 def test_a_static_tree_has_one_shape_whatever_the_drafter_says(seed):
     """Of rank r the target takes 0.7 / r^2.3: two second children weigh more than one third."""

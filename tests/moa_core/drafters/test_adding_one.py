@@ -90,14 +90,11 @@ def test_its_commands_run(tmp_path, monkeypatch, capsys):
     assert results["methods"]["bigram"]["identical_to_vanilla"] == 1
 
 
-def test_it_is_accepted_where_a_text_repeats_itself(bundle):
+def test_it_is_accepted_where_a_text_repeats_itself_and_the_page_offers_it(bundle):
     target = load_target()
     drafter = load_drafter("bigram", target)
     trace = traced(target, drafter, [5, 9, 33, 7] * 6, max_new_tokens=32)
     assert len(trace.of(Drafted)[0].tree) > 1 and trace.target_calls <= 32
-
-
-def test_the_page_offers_it(bundle):
     assert "bigram" in Engine().methods() and label("bigram") == "Bigrams"
     assert Engine().spec("bigram") == "bigram"
 

@@ -16,7 +16,7 @@ from moa_core.errors import UserError
 from moa_core.model.layers import DecoderLayer, RMSNorm, grouped_attention
 from moa_core.model.target import Target
 from moa_core.train.drafters import fresh
-from tests.models import tiny_target, traced, useful
+from tests.models import having_read, tiny_target, traced, useful
 
 PROMPT = [(i * i + 3) % 60 for i in range(21)]
 POOLS = ("mean", "last")
@@ -78,10 +78,7 @@ def test_the_root_s_logits_in_decoding_follow_from_the_weights_over_the_text(
 
 def logits_from_weights(target: Target, drafter: MoADrafter, ids: list[int]) -> Tensor:
     """The drafter's logits [V] after the last id, through `ca_weights` in place of CA."""
-    run, drafter, known = target.fork(), drafter.fork(), len(ids) - 1
-    drafter.open(run, len(ids) + 1)
-    _, observed = run.prefill(ids[:-1], len(ids))
-    drafter.observe(observed.ids, drafter.server_outputs(observed))
+    (drafter, _), known = having_read(drafter, target, ids[:-1]), len(ids) - 1
     query = drafter.query(ids[-1])
     weights = ca_weights(drafter, query)
     assert weights.shape == (drafter.net.config.ca.heads, known) and weights.std(-1).min() > 1e-3
@@ -90,8 +87,8 @@ def logits_from_weights(target: Target, drafter: MoADrafter, ids: list[int]) -> 
     hidden = output_from(drafter.net.cross_attention, query, weights[None, :, None], values)
     if drafter.tail is not None:
         places = torch.full((1, 1), known)
-        hidden = run.run_layers(hidden, places, None, drafter.tail, last=drafter.tli)
-    return run.head(hidden)[0, 0]
+        hidden = target.run_layers(hidden, places, None, drafter.tail, last=drafter.tli)
+    return target.head(hidden)[0, 0]
 
 
 def test_long_texts_are_read_in_chunks_alike(monkeypatch):

@@ -4,12 +4,10 @@ import random
 from collections import Counter
 from collections.abc import Callable
 from itertools import cycle
-from typing import Any
 
 import pytest
 import torch
 
-from moa_core.decoding import trace as trace_module
 from moa_core.decoding.trace import Drafted, Verified
 from moa_core.decoding.tree import DraftTree, TreeSettings
 from moa_core.decoding.verify import Sampling
@@ -18,13 +16,13 @@ from moa_core.drafters.base import Vanilla
 from moa_core.drafters.moa import MoADrafter
 from moa_core.errors import UserError
 from moa_core.model.target import Target
-from tests.models import plain_greedy, tiny_target, traced, useful
+from tests.models import clocked, plain_greedy, tiny_target, traced, useful
 
 PROMPT = [5, 9, 33, 7, 21, 40, 11]
 GAINS = {0: 4.0, 1: 4.2, 2: 4.4, 3: 4.6}
 CHEAP = {0: 0.010, 1: 0.013, 2: 0.016, 3: 0.020}
-COSTS = {0: 0.030, 1: 0.002, 2: 0.040}  # of a proposal, in seconds of the made-up clock
-OBSERVE, VERIFY = 0.001, 0.010
+COSTS = {0: 0.030, 1: 0.002, 2: 0.040}  # of a proposal, in seconds of a made-up clock
+OBSERVE = 0.001
 
 
 def choices(
@@ -63,30 +61,8 @@ def test_a_long_round_trip_makes_gain_worth_more_than_time():
     assert near[50:].count(0) >= 120 and far[50:].count(3) >= 120
 
 
-@pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The decode loop's clock: proposals cost COSTS, and taking in and verifying what they do."""
-    now = 0.0
-
-    def charged(owner: type, name: str, cost: Callable[[Any], float]) -> None:
-        real = getattr(owner, name)
-
-        def call(self: Any, *args: Any) -> Any:
-            nonlocal now
-            now += cost(self)
-            return real(self, *args)
-
-        monkeypatch.setattr(owner, name, call)
-
-    charged(MoADrafter, "propose", lambda drafter: COSTS[drafter.tli])
-    charged(MoADrafter, "observe", lambda drafter: OBSERVE)
-    charged(Target, "verify", lambda target: VERIFY)
-    monkeypatch.setattr(trace_module, "perf_counter", lambda: now)
-
-
 def drafters(target: Target, *stops: int) -> list[MoADrafter]:
-    made = [useful(f"moa-n{tli}", target) for tli in stops]
-    return [one for one in made if isinstance(one, MoADrafter)]
+    return [useful(f"moa-n{tli}", target) for tli in stops]
 
 
 def test_a_cycle_takes_its_way_over_the_network_too():
@@ -101,8 +77,10 @@ def test_a_cycle_takes_its_way_over_the_network_too():
     assert list(auto.chooser.known[0].seconds) == [pytest.approx(0.75)]
 
 
-@pytest.mark.usefixtures("clock")
-def test_the_loop_settles_on_the_fastest_and_only_who_drafts_takes_anything_in():
+def test_the_loop_settles_on_the_fastest_and_only_who_drafts_takes_anything_in(monkeypatch):
+    costs = {(MoADrafter, "propose"): lambda drafter: COSTS[drafter.tli]}
+    costs |= {(MoADrafter, "observe"): OBSERVE, (Target, "verify"): 0.010}
+    clocked(monkeypatch, costs)
     target = tiny_target(vocab_size=61)
     trace = traced(target, AutoDrafter(drafters(target, 0, 1, 2)), PROMPT, max_new_tokens=200)
     assert len(trace.choices) == len(trace.accepted_lengths) > 40

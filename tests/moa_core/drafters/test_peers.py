@@ -25,6 +25,7 @@ from tests.models import (
     one_block,
     one_reply,
     plain_greedy,
+    save_target,
     speaking_target,
     tiny_target,
     traced,
@@ -109,8 +110,7 @@ def test_prompt_lookup_follows_the_longest_suffix(ids, shape, tokens, parents, p
 
 def test_any_small_model_with_the_targets_tokenizer_can_draft(tmp_path):
     target, small = speaking_target(), speaking_target(seed=3, layers=1, hidden_size=16)
-    small.model.save_pretrained(tmp_path / "small")
-    small.tokenizer.save_pretrained(tmp_path / "small")
+    save_target(tmp_path / "small", small)
     drafter = load_drafter(str(tmp_path / "small"), target)
     assert isinstance(drafter, IndependentDrafter) and drafter.name == "small"
     assert drafter.small.config.hidden_size == 16

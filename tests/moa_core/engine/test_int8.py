@@ -53,25 +53,20 @@ def test_what_others_read_is_close_to_float32_and_in_the_models_own_basis(shape,
     for one, other in zip(*said, strict=True):
         assert torch.isfinite(other).all()
         off.append(float((one - other).norm() / one.norm()))
-
     assert min(off) > 0 and max(off) < (0.06 if top == 127 else 0.12)
 
 
 def bush(chain: list[int], count: int, seed: int) -> tuple[DraftTree, list[int]]:
     """A tree of `count` nodes with this path among others, and the places of its nodes."""
-    rng, places, where = random.Random(seed), [0], []
-    tokens, parents, depths = [chain[0]], [-1], [0]
-    turns = sorted(rng.sample(range(1, count), min(len(chain) - 1, count - 1)))
+    rng, tokens, parents, depths = random.Random(seed), [chain[0]], [-1], [0]
+    places = [0, *sorted(rng.sample(range(1, count), min(len(chain), count) - 1))]
     for place in range(1, count):
-        mine = place in turns
-        parent = places[-1] if mine else rng.randrange(place)
-        tokens.append(chain[len(places)] if mine else rng.randrange(60))
-        parents.append(parent)
-        depths.append(depths[parent] + 1)
-        if mine:
-            places.append(place)
-    where = places
-    return DraftTree(tuple(tokens), tuple(parents), tuple(depths), (0.0,) * count), where
+        above = [one for one in places if one < place]  # of the path
+        mine = place in places
+        parents.append(above[-1] if mine else rng.randrange(place))
+        tokens.append(chain[len(above)] if mine else rng.randrange(60))
+        depths.append(depths[parents[-1]] + 1)
+    return DraftTree(tuple(tokens), tuple(parents), tuple(depths), (0.0,) * count), places
 
 
 @pytest.mark.parametrize("shape", SHAPES)
@@ -79,18 +74,16 @@ def bush(chain: list[int], count: int, seed: int) -> tuple[DraftTree, list[int]]
 def test_a_tokens_logits_are_bit_equal_alone_and_in_any_tree(shape):
     """Its K and V as well."""
     target, chain = accelerate(tiny_target(**SHAPES[shape]), int8=True), [5, 33, 9, 41, 17, 2]
-    prompt = PROMPT
     plain, logits = target.fork(), []
-    plain.prefill(prompt, 200 + len(prompt))
+    plain.prefill(PROMPT, 240)
     for token in chain:
         logits.append(plain.verify(DraftTree.only_root(token))[0])
         plain.keep(())
-    assert plain._cache is not None
-    known = plain._cache.read(len(prompt), len(prompt) + len(chain))
+    known = plain._cache.read(len(PROMPT), len(PROMPT) + len(chain))
     for count in (2, 3, 12, 32, 63):
         for seed in range(4):
             run = target.fork()
-            run.prefill(prompt, 200 + len(prompt))
+            run.prefill(PROMPT, 240)
             tree, places = bush(chain, count, seed)
             found = run.verify(tree)
             for place, expected in zip(places, logits, strict=False):

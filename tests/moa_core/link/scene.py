@@ -1,11 +1,12 @@
 """A server to be tried out: its target, its clients, runs over it, and a target that can wait."""
 
 import threading
+from collections.abc import Callable
 from functools import cache
 from typing import Any
 
 from moa_core.decoding.decode import Settings, decode
-from moa_core.decoding.trace import Trace
+from moa_core.decoding.trace import Trace, Verified
 from moa_core.decoding.tree import TreeSettings
 from moa_core.decoding.verify import Sampling
 from moa_core.drafters.base import Drafter, Vanilla
@@ -63,16 +64,20 @@ def run(
     method: str, port: int | None = None, sampling: Sampling | None = None, count: int = 40,
     kind: str = "bf16", patience: float = 20, tree: TreeSettings = TREE,
     link: Link | None = None, prompt: list[int] = PROMPT,
+    meanwhile: Callable[[Remote], object] = lambda remote: None, target: Target = TARGET,
 ) -> Trace:  # fmt: skip
-    """A text over a socket or, without a port, beside its target."""
+    """A text over a socket or, without a port, beside its target. meanwhile: called once, after a
+    few tokens."""
     drafter, trace = drafter_for(method), Trace()
     settings = Settings(count, tree, sampling or Sampling(), patience=patience)
     if port is None:
-        trace.events = list(decode(TARGET, drafter, prompt, settings))
+        trace.events = list(decode(target, drafter, prompt, settings))
         return trace
     streams = method == "streamed"
-    with Remote(address(port, kind), TARGET, drafter, streams, SILENCE, link) as remote:
-        trace.events = list(decode(TARGET, drafter, prompt, settings, remote=remote))
+    with Remote(address(port, kind), target, drafter, streams, SILENCE, link) as remote:
+        for event in trace.record(decode(target, drafter, prompt, settings, remote=remote)):
+            if isinstance(event, Verified) and event.cycle == 2:
+                meanwhile(remote)
     return trace
 
 

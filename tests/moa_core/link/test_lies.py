@@ -91,10 +91,8 @@ def test_a_drafter_knows_the_shapes_of_its_half_and_no_other_is_let_in(method):
     drafter.open_server(target, 64)
     _, seen = target.prefill(PROMPT, 64)
     for count in (1, 7, 20):
-        made, due = (
-            drafter.server_outputs(seen.part(0, count)),
-            drafter.output_shapes(target, count),
-        )
+        made = drafter.server_outputs(seen.part(0, count))
+        due = drafter.output_shapes(target, count)
         assert {name: (*tensor.shape,) for name, tensor in made.items()} == due
         half = pack(made, "bf16")
         check_half(half, due, "bf16")

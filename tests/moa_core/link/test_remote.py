@@ -1,45 +1,52 @@
-"""Decoding across a real socket: the same text as without one, wherever the link is cut."""
+"""Decoding across a real socket: the same text, wherever the link is cut and whoever answers."""
 
 import random
+import threading
 from collections.abc import Iterator
+from contextlib import ExitStack
+from itertools import product
+from time import sleep
 from typing import Any
 
 import pytest
+import torch
+from websockets.sync.server import ServerConnection
 
-from moa_core.decoding.decode import Settings, decode
 from moa_core.decoding.trace import (
     Drafted,
     LinkBack,
     LinkDown,
     OfflineToken,
     Prefilled,
-    Trace,
     Verified,
 )
-from moa_core.decoding.tree import AUTO
+from moa_core.decoding.tree import AUTO, DraftTree
+from moa_core.decoding.verifier import LinkLost
 from moa_core.decoding.verify import Sampling
 from moa_core.drafters.auto import AutoDrafter
-from moa_core.drafters.base import Vanilla
+from moa_core.drafters.base import Drafter, Vanilla
 from moa_core.errors import UserError
-from moa_core.link.client_weights import fetch, keep, open_target
+from moa_core.link import server as servers
+from moa_core.link import wire
+from moa_core.link.client_weights import client_target, fetch, keep, open_target
 from moa_core.link.connection import Address, Wire, reach
 from moa_core.link.remote import Remote
-from moa_core.link.wire import First
+from moa_core.link.session import drafter_mark
+from moa_core.link.wire import First, pack
 from tests.moa_core.link.scene import (
     FRESH,
     GREEDY,
     PROMPT,
-    SILENCE,
     TARGET,
     TOKEN,
-    TREE,
+    WELCOME,
     Served,
     address,
     drafter_for,
     run,
 )
 from tests.models import tiny_target, useful
-from tests.serving import CutLink, serving
+from tests.serving import Caller, CutLink, scripted, serving, until
 
 METHODS = ("moa-n0", "moa-n1", "moa-n3", "eagle2", *FRESH, "vanilla", "streamed")
 CUT = ("moa-n1", "eagle2", "independent", "vanilla", "streamed")
@@ -78,70 +85,57 @@ def cuts(seed: int) -> list[tuple[str, int, float]]:
     ]
 
 
-def check_cuts(method: str, sampling: Sampling, port: int, seeds: range) -> tuple[int, int]:
+SCHEDULES = [  # a few, or hundreds
+    *((method, SAMPLED if method == "moa-n1" else Sampling(), range(2)) for method in CUT),
+    *(
+        pytest.param(method, sampling, range(100, 142), marks=pytest.mark.slow)
+        for method, sampling in product(CUT, (Sampling(), SAMPLED))
+    ),
+]
+
+
+@pytest.mark.parametrize(("method", "sampling", "seeds"), SCHEDULES)
+def test_wherever_the_link_is_cut_no_token_is_lost_or_doubled(method, sampling, seeds, served):
     local = run(method, sampling=sampling, count=50)
     lost = alone = 0
     for seed in seeds:
-        trace = run(method, port, sampling, 50, link=CutLink(cuts(seed)))
+        trace = run(method, served[1], sampling, 50, link=CutLink(cuts(seed)))
         assert trace.output_ids == local.output_ids == trace.verified_ids, f"seed {seed}"
-        check_times(trace)
+        cycles, spent = trace.of(Verified), trace.seconds  # every part is charged once
+        assert all(min(event.seconds, event.network_seconds) >= 0 for event in cycles)
+        assert all(value >= 0 for value in spent.values())
+        assert sum(event.seconds for event in cycles) == pytest.approx(spent["verify"], abs=1e-6)
+        assert sum(event.network_seconds for event in cycles) <= spent["network"] + 1e-6
+        assert trace.of(Prefilled)[0].seconds <= spent["prefill"] + spent["network"] + 1e-6
+        assert sum(event.seconds for event in trace.of(LinkBack)) <= sum(spent.values())
         lost += len(trace.of(LinkDown))
         alone += len(trace.of(OfflineToken))
-    return lost, alone
-
-
-def check_times(trace: Trace) -> None:
-    """Every part is charged once: to its event, and to its phase."""
-    cycles, spent = trace.of(Verified), trace.seconds
-    assert all(min(event.seconds, event.network_seconds) >= 0 for event in cycles)
-    assert all(value >= 0 for value in spent.values())
-    assert sum(event.seconds for event in cycles) == pytest.approx(spent["verify"], abs=1e-6)
-    assert sum(event.network_seconds for event in cycles) <= spent["network"] + 1e-6
-    assert trace.of(Prefilled)[0].seconds <= spent["prefill"] + spent["network"] + 1e-6
-    assert sum(event.seconds for event in trace.of(LinkBack)) <= sum(spent.values())
-
-
-@pytest.mark.parametrize(
-    ("method", "sampling"),
-    [(method, SAMPLED if method == "moa-n1" else Sampling()) for method in CUT],
-)
-def test_wherever_the_link_is_cut_no_token_is_lost_or_doubled(method, sampling, served):
-    lost, alone = check_cuts(method, sampling, served[1], range(2))
     # A stream measures the round trip at its handshake alone: a busy machine makes it patient.
     assert lost or method == "streamed"
     assert bool(alone) == (method in ("moa-n1", "eagle2", "independent"))
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("sampling", [Sampling(), SAMPLED])
-@pytest.mark.parametrize("method", CUT)
-def test_hundreds_of_schedules_of_cuts(method, sampling, served):
-    check_cuts(method, sampling, served[1], range(100, 142))
-
-
 @pytest.mark.parametrize("lost_again", [False, True])
 def test_a_server_that_starts_anew_reads_the_text_again(lost_again):
-    trace = Trace()
-    settings = Settings(60, TREE, patience=20)
-    with serving(TARGET, drafter_for, TOKEN) as (_, port):
-        remote = Remote(address(port), TARGET, drafter_for("moa-n1"), silence=SILENCE)
-        events = decode(TARGET, drafter_for("moa-n1"), PROMPT, settings, remote=remote)
-        for event in trace.record(events):
-            if isinstance(event, Verified) and event.cycle == 3:
-                break
-    wait, lost = remote._await, []
+    lost: list[type] = []
+    with ExitStack() as first, ExitStack() as second:
+        _, port = first.enter_context(serving(TARGET, drafter_for, TOKEN))
 
-    def wait_and_lose(number: int, kind: type) -> Any:
-        message = wait(number, kind)
-        if lost_again and not lost:
-            lost.append(kind)
-            remote._lose()
-        return message
+        def anew(remote: Remote) -> None:
+            first.close()
+            second.enter_context(serving(TARGET, drafter_for, TOKEN, port=port))
+            wait = remote._await
 
-    remote._await = wait_and_lose  # type: ignore[method-assign]
-    with serving(TARGET, drafter_for, TOKEN, port=port), remote:
-        for _ in trace.record(events):
-            pass
+            def wait_and_lose(number: int, kind: type) -> Any:
+                message = wait(number, kind)
+                if lost_again and not lost:
+                    lost.append(kind)
+                    remote._lose()
+                return message
+
+            remote._await = wait_and_lose  # type: ignore[method-assign]
+
+        trace = run("moa-n1", port, count=60, meanwhile=anew)
     assert trace.output_ids == GREEDY and lost == [First] * lost_again
     assert trace.of(LinkBack)
 
@@ -158,10 +152,7 @@ def test_a_client_with_its_part_of_the_target_needs_no_other_weights(served, tmp
     held = [name for name, weight in target.model.named_parameters() if not weight.is_meta]
     assert not any(".layers.0." in name or ".layers.1." in name for name in held)
     assert any(".layers.2." in name for name in held)
-    drafter = drafter_for("moa-n1")
-    with Remote(address(served[1]), target, drafter) as remote:
-        events = list(decode(target, drafter, PROMPT, Settings(40, TREE), remote=remote))
-    assert Trace(events=events).output_ids == GREEDY[:40]
+    assert run("moa-n1", served[1], target=target).output_ids == GREEDY[:40]
 
 
 @pytest.mark.parametrize(
@@ -199,3 +190,105 @@ def test_every_byte_of_every_connection_is_some_event_s(cuts, served, monkeypatc
     assert received >= sum(wire.received for wire in wires[:-1])
     assert trace.of(Drafted)[0].received == share > 0
     assert trace.of(Prefilled)[0].received < 400, "the first token does not wait for the shares"
+
+
+HELLO = wire.Hello(wire.VERSION)
+LONG = wire.Answer(1, [5], [0.5], [1.0], pack({"x": torch.randn(2500)}, "f32"), 0.1)
+
+
+def test_a_long_answer_over_a_slow_link_is_no_silence(monkeypatch):
+    """But silence in the middle of it is; and a busy server's welcome is waited for."""
+    monkeypatch.setattr(wire, "PART", 2000)
+    told = threading.Event()
+
+    def slowly(connection: ServerConnection) -> None:
+        for _ in range(3):
+            connection.send(wire.encode(wire.Alive()))
+            sleep(0.2)
+        connection.send(WELCOME)
+        for frame in wire.frames(LONG):  # 10 kB in 0.7 s
+            connection.send(frame)
+            sleep(0.12)
+        connection.send(wire.encode(wire.Part(b"abc", True)))
+        told.wait(20)
+
+    with scripted(slowly) as address:
+        one = Wire(address, HELLO, timeout=0.5)
+        assert one.receive(0.5) == LONG
+        assert 10_000 < one.received < 12_000
+        with pytest.raises(TimeoutError):
+            one.receive(0.3)
+        told.set()
+        one.drop()
+
+
+NO_WELCOME = "did not answer with a welcome"
+
+
+@pytest.mark.parametrize(
+    ("says", "told"),
+    [(b"\xc1", "unknown message"), ("hello", "unknown message"), (wire.encode(LONG), NO_WELCOME)],
+)
+def test_what_is_no_server_of_ours_is_left_with_a_sentence(says, told):
+    ended = threading.Event()
+
+    def script(connection: ServerConnection) -> None:
+        connection.send(says)
+        for _ in connection:
+            pass
+        ended.set()
+
+    with scripted(script) as address:
+        with pytest.raises(UserError, match=told):
+            Remote(address, TARGET, Vanilla())
+        assert ended.wait(5), "the connection is not left open"
+
+
+def test_a_server_that_turns_into_another_ends_the_search_for_it():
+    """Else a run would wait for ever for a link that will not come back."""
+    said = [WELCOME, b"\xc1"]
+    with (
+        scripted(lambda one: one.send(said.pop(0))) as address,
+        Remote(address, TARGET, Vanilla()) as remote,
+    ):
+        with pytest.raises(LinkLost):
+            remote.verify(DraftTree.only_root(1), 0)
+        with pytest.raises(UserError, match="unknown message"):
+            while not remote.back(5):
+                pass
+
+
+def test_signs_of_life_come_while_a_drafter_is_loaded_and_while_others_work(monkeypatch):
+    monkeypatch.setattr(servers, "BEAT", 0.05)
+    loading = threading.Event()
+
+    def slowly(name: str) -> Drafter:
+        assert loading.wait(20)
+        return useful(name, TARGET)
+
+    with serving(TARGET, slowly) as (one, port):
+        address = Address(f"ws://127.0.0.1:{port}")
+        other = Caller(port)  # needs no drafter: its welcome need not wait for the worker
+        hello = wire.Hello(wire.VERSION, "", "moa-n0", drafter_mark(useful("moa-n0", TARGET)))
+        found: list[Wire] = []
+        coming = threading.Thread(target=lambda: found.append(Wire(address, hello, timeout=0.5)))
+        coming.start()
+        other.say(wire.Prefill(1, [1, 2, 3], 20))
+        late = Caller(port)
+        assert late.welcome.session and not found
+        sleep(0.8)
+        loading.set()
+        coming.join(20)
+        assert found and other.hear().number == 1
+        found[0].close()
+        late.close()
+        other.close()
+        assert until(lambda: not one.sessions)
+
+
+def test_a_target_that_does_not_come_is_said_in_a_sentence(tmp_path):
+    with (
+        scripted(lambda connection: connection.send(WELCOME)) as address,
+        pytest.raises(UserError, match="is gone"),
+    ):
+        client_target(address, 0, tmp_path / "cache")

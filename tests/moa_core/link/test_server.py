@@ -21,7 +21,6 @@ from tests.moa_core.link.scene import (
     PROMPT,
     TARGET,
     TOKEN,
-    Gated,
     begun,
     caller,
     check_good_client,
@@ -112,17 +111,13 @@ def test_what_is_no_handshake_of_ours_gets_an_error_and_no_line_in_the_log(serve
     check_good_client(served[1])
 
 
-def busy(gated: type[Gated], here: Caller) -> None:
-    gated.gate.clear()
-    gated.forwards = 0
-    here.say(NEXT)
-    assert until(lambda: gated.forwards == 1)
-
-
 def test_whoever_has_left_is_passed_over_and_the_place_is_free_at_once(gated):
     with serving(TARGET, drafter_for, TOKEN, Limits(sessions=2)) as (one, port):
         here, lost = begun(port), begun(port)
-        busy(gated, here)
+        gated.gate.clear()
+        gated.forwards = 0
+        here.say(NEXT)
+        assert until(lambda: gated.forwards == 1)
         lost.say(NEXT)
         sleep(0.1)
         lost.vanish()
