@@ -24,7 +24,6 @@ from moa_core.decoding.tree import TreeSettings
 from moa_core.decoding.verify import Sampling
 from moa_core.drafters.base import Drafter, Stepwise
 from moa_core.drafters.names import matched
-from moa_core.drafters.registry import without_weights
 from moa_core.errors import UserError
 from moa_core.loading import hub
 from moa_core.loading.catalog import DEFAULT_DRAFTER, DrafterInfo, Installed, bundle
@@ -211,11 +210,6 @@ class Engine:
     def _read(self, method: str, name: str, target: Target) -> Drafter:
         mine = {one: of for (at, one), of in self._drafters.items() if at == (name or self.first)}
         return load_method(self._of(name), method, target, mine)
-
-    def spec(self, method: str, target: str = "") -> str:
-        if method in (*without_weights(), "eagle", AUTO):
-            return method
-        return self._of(target).drafters[method].name
 
     def refusal(
         self, method: str, target: str = "", called: Callable[[str], str] = label

@@ -28,7 +28,9 @@ from moa_core.decoding.tree import DraftTree, TreeSettings
 from moa_core.drafters.auto import AutoDrafter
 from moa_core.drafters.base import Drafter
 from moa_core.drafters.eagle import EagleDrafter
+from moa_core.drafters.lookup import WithLookup
 from moa_core.drafters.moa import MoADrafter, MoANet
+from moa_core.drafters.names import LOOKUP
 from moa_core.drafters.registry import without_weights
 from moa_core.loading.drafter_files import save_drafter
 from moa_core.model.layers import DecoderLayer
@@ -147,6 +149,8 @@ def variant(name: str, target: Target) -> Drafter:
 
 def drafter_of(method: str, target: Target) -> Drafter:
     """Any method's drafter, untrained; those that can be are often right."""
+    if method.endswith(LOOKUP):
+        return WithLookup(drafter_of(method.removesuffix(LOOKUP), target))
     if method in without_weights():
         return without_weights()[method]()
     if method == "moa-auto":

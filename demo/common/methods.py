@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from demo.common.theme import MOA_SHADES, OTHER_METHODS, mark
-from moa_core.drafters.names import AUTO, VANILLA, family, label, tli_of
+from moa_core.drafters.names import AUTO, LOOKUP, VANILLA, family, label, tli_of
 
-__all__ = ["AUTO", "RIVAL", "VANILLA", "colour", "family", "label", "ordered", "tli_of"]
+__all__ = ["AUTO", "LOOKUP", "RIVAL", "VANILLA", "colour", "family", "label", "ordered", "tli_of"]
 
 # By family; the page lists methods in this order.
 COLOURS = {
@@ -22,6 +22,7 @@ RIVAL = "eagle2"  # the paper compares MoA with it
 
 
 def colour(name: str) -> str:
+    name = name.removesuffix(LOOKUP)
     if family(name) == "moa":
         return MOA_SHADES[min(tli_of(name), len(MOA_SHADES) - 1)]
     return COLOURS.get(name, COLOURS[VANILLA])
@@ -30,4 +31,9 @@ def colour(name: str) -> str:
 def ordered(chosen: Iterable[str]) -> list[str]:
     """Names in the order of the families, MoA by N."""
     places = {name: place for place, name in enumerate(COLOURS)}
-    return sorted(chosen, key=lambda name: (places.get(family(name), len(places)), tli_of(name)))
+
+    def place(name: str) -> tuple[int, int, bool]:
+        drafter = name.removesuffix(LOOKUP)
+        return places.get(family(drafter), len(places)), tli_of(drafter), drafter != name
+
+    return sorted(chosen, key=place)

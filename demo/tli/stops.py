@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 from typing import Any
 
-from demo.common.methods import AUTO, family, label, tli_of
+from demo.common.methods import AUTO, LOOKUP, family, label, tli_of
 from demo.engine import Engine
 
 STOPS = range(4)
@@ -28,6 +28,8 @@ def slider_bounds(engine: Engine, method: str, target: str = "") -> dict[str, An
 def _about(method: str, only: str) -> str:
     if method == AUTO:
         return "Auto N: each cycle uses the N expected to give the most tokens per second."
+    if method.endswith(LOOKUP):
+        return f"N-gram lookup goes with N = {tli_of(method.removesuffix(LOOKUP))} here."
     if family(method) != "moa":
         return f"TLI is part of MoA; {label(method)} has no TLI."
     tli = tli_of(method)

@@ -6,9 +6,9 @@ right at different places, and a lookup costs nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import replace
-from typing import Any, Self
+from typing import Self
 
 from torch import Tensor
 

@@ -13,6 +13,7 @@ from moa_core.decoding.tree import DraftTree
 from moa_core.decoding.verifier import LinkLost, Traffic
 from moa_core.decoding.verify import Choices, Sampling
 from moa_core.drafters.base import Drafter, ServerOutputs
+from moa_core.drafters.names import LOOKUP
 from moa_core.errors import UserError
 from moa_core.link import wire
 from moa_core.link.client_weights import target_mark
@@ -47,7 +48,7 @@ class Remote:
         self.traffic = Traffic()
         self.address, self.streams = address, streams
         needs = type(drafter).server_outputs is not Drafter.server_outputs
-        self._name = drafter.name if needs else "none"
+        self._name = drafter.name.removesuffix(LOOKUP) if needs else "none"
         self._mark = drafter_mark(drafter) if needs else ""
         self._target, self._drafter = target, drafter
         self._number = 0

@@ -10,7 +10,16 @@ from typing import Any, NamedTuple
 
 from moa_core.assets import ASSETS
 from moa_core.decoding.tree import TreeSettings
-from moa_core.drafters.names import AUTO, NGRAM, family, matched, method_name, no_such, tli_of
+from moa_core.drafters.names import (
+    AUTO,
+    LOOKUP,
+    NGRAM,
+    family,
+    matched,
+    method_name,
+    no_such,
+    tli_of,
+)
 from moa_core.drafters.registry import found_in, without_weights
 from moa_core.errors import UserError
 from moa_core.loading import gguf
@@ -52,8 +61,9 @@ class Installed(NamedTuple):
     def methods(self) -> list[str]:
         """What it can draft with, the methods without files of their own included."""
         derived = [one for one, source in DERIVED.items() if source in self.drafters]
-        auto = [AUTO] if sum(family(one) == "moa" for one in self.drafters) > 1 else []
-        return [*dict.fromkeys([*self.drafters, *derived, *auto, *without_weights()])]
+        moa = sorted((one for one in self.drafters if family(one) == "moa"), key=tli_of)
+        auto, mixed = [AUTO] if len(moa) > 1 else [], [one + LOOKUP for one in moa[:1]]
+        return [*dict.fromkeys([*self.drafters, *derived, *mixed, *auto, *without_weights()])]
 
 
 def models_folder() -> Path:
@@ -153,6 +163,8 @@ def drafter_name(spec: str) -> str:
     known = known_drafters()
     if found := matched(spec, known):
         return found
+    if spec.endswith(LOOKUP):
+        return drafter_name(spec.removesuffix(LOOKUP)) + LOOKUP
     if folder_of(spec) or "/" in spec or spec.startswith((".", "~")):
         return spec
     if family(spec) == "moa":
@@ -162,7 +174,7 @@ def drafter_name(spec: str) -> str:
 
 def with_files(spec: str) -> str:
     """The name of the drafter whose files a drafter uses. UserError for one without files."""
-    name = drafter_name(spec)
+    name = drafter_name(spec).removesuffix(LOOKUP)
     if name in (*without_weights(), AUTO):
         raise UserError(f"{name} has no files of its own: name a drafter that has.")
     return name if folder_of(name) else DERIVED.get(name, name)
@@ -170,7 +182,7 @@ def with_files(spec: str) -> str:
 
 def layers_needed(spec: str | None) -> int:
     """How many of the target's last layers a drafter uses. Needs no target."""
-    spec = default_drafter() if spec is None else drafter_name(spec)
+    spec = default_drafter() if spec is None else drafter_name(spec).removesuffix(LOOKUP)
     if not folder_of(spec) and "/" not in spec:  # it has no files
         return 0
     return _info(read_config(config_folder(spec)), spec).tli

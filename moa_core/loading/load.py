@@ -21,10 +21,11 @@ from transformers import (
 )
 
 from moa_core.drafters.auto import AutoDrafter
-from moa_core.drafters.base import Drafter
+from moa_core.drafters.base import Drafter, Stepwise
 from moa_core.drafters.eagle import EagleDrafter
+from moa_core.drafters.lookup import WithLookup
 from moa_core.drafters.moa import MoADrafter
-from moa_core.drafters.names import AUTO, family
+from moa_core.drafters.names import AUTO, LOOKUP, family
 from moa_core.drafters.registry import without_weights
 from moa_core.engine import accelerate, accelerate_drafter
 from moa_core.errors import UserError, first_line, saying
@@ -191,7 +192,8 @@ def plain_weights(model: PreTrainedModel, wanted: Callable[[str], bool]) -> dict
 
 
 def load_drafter(spec: str | Path | None, target: Target, tli: int | None = None) -> Drafter:
-    """Load a drafter for a target: a bundled name, a folder or a Hub id.
+    """Load a drafter for a target: a bundled name, a folder or a Hub id; with +ngram behind it, a
+    drafter whose tree also has what n-gram lookup finds.
 
     None: the default target's MoA drafter. "eagle" and "moa-auto" are those of `load_method`, with
     bundled drafters.
@@ -199,6 +201,8 @@ def load_drafter(spec: str | Path | None, target: Target, tli: int | None = None
     tli  the target's last layers that a MoA drafter reuses, where its files do not name them
     """
     spec = catalog.default_drafter() if spec is None else catalog.drafter_name(str(spec))
+    if spec.endswith(LOOKUP):
+        return _with_lookup(load_drafter(spec.removesuffix(LOOKUP), target, tli))
     derived = spec in (*without_weights(), *catalog.DERIVED, AUTO)
     if derived and not catalog.folder_of(spec):
         return load_method(catalog.bundle(), spec, target)
@@ -225,19 +229,22 @@ def load_method(
     """Load one of a target's drafters by its method.
 
     Also "eagle", its EAGLE-2 head with the first EAGLE's fixed tree; "moa-auto", all its MoA
-    drafters, one of which is chosen in each cycle; and those without weights.
+    drafters, one of which is chosen in each cycle; "moa-n0+ngram", with lookup; and those without
+    weights.
 
-    loaded  drafters by method, whose weights moa-auto shares
+    loaded  drafters by method, whose weights others share
     """
     if make := without_weights().get(method):
         return make()
+
+    def part(name: str) -> Drafter:
+        there = (loaded or {}).get(name)
+        return there.fork() if there else load_method(models, name, target)
+
+    if method.endswith(LOOKUP):
+        return _with_lookup(part(method.removesuffix(LOOKUP)))
     if method == AUTO:
-        there = loaded or {}
-        found = [
-            there[one].fork() if one in there else load_method(models, one, target)
-            for one in models.drafters
-            if family(one) == "moa"
-        ]
+        found = [part(one) for one in models.drafters if family(one) == "moa"]
         return AutoDrafter([one for one in found if isinstance(one, MoADrafter)])
     info = models.drafters[catalog.DERIVED.get(method, method)]
     drafter = load_drafter(info.name, target)
@@ -250,9 +257,15 @@ def load_method(
     return drafter
 
 
+def _with_lookup(drafter: Drafter) -> Drafter:
+    if not isinstance(drafter, Stepwise):
+        raise UserError(f"{drafter.name}{LOOKUP}: lookup joins MoA, EAGLE and the like alone.")
+    return WithLookup(drafter)
+
+
 def drafters_beside(specs: Sequence[str], report: Report = silent) -> list[Drafting]:
     """The memory that drafters need, from their files, which are downloaded if necessary."""
-    names = [catalog.drafter_name(spec) for spec in specs]
+    names = [catalog.drafter_name(spec).removesuffix(LOOKUP) for spec in specs]
     needed = chain.from_iterable(
         catalog.bundled_moa().values() if name == AUTO else [name]
         for name in names

@@ -26,11 +26,12 @@ def asked(*words: str) -> Engine:
 def test_a_preset_names_target_drafter_and_baseline_without_a_download():
     engine = asked("--preset", "llama3-8b", "--load-in-8bit", "--device", "cpu")
     assert engine.first == LLAMA3
-    assert engine.methods() == ["moa-n0", "eagle2", "eagle", *WITHOUT_FILES]
+    assert engine.methods() == ["moa-n0", "moa-n0+ngram", "eagle2", "eagle", *WITHOUT_FILES]
     assert engine.stops() == [0] and engine.default() == "moa-n0"
     assert slider_bounds(engine, "moa-n0") == {"maximum": 1, "interactive": False}
     assert "No other N is trained" in stops_html(engine, "moa-n0")
-    assert engine.spec("moa-n0") == LLAMA3_MOA and engine.spec("eagle2") == LLAMA3_EAGLE
+    drafters = engine.installed[engine.first].drafters
+    assert drafters["moa-n0"].name == LLAMA3_MOA and drafters["eagle2"].name == LLAMA3_EAGLE
     said = stops_html(engine, "moa-n2")
     assert "refusal" in said
     assert "--target meta-llama/Meta-Llama-3-8B-Instruct --methods moa-n2" in said

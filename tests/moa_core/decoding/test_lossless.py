@@ -15,7 +15,7 @@ from moa_core.model.target import Target
 from moa_core.train.drafters import fresh
 from tests.models import SHAPES, drafter_of, plain_greedy, tiny_target, traced, useful
 
-METHODS = ("vanilla", "moa-n0", "moa-n1", "eagle2")
+METHODS = ("vanilla", "moa-n0", "moa-n1", "eagle2", "moa-n0+ngram")
 PROMPTS = ([7], [5, 9, 33, 7, 21, 40, 11], [(i * i + 3) % 60 for i in range(40)])
 TREES = {
     "default": TreeSettings(),

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from moa_core.decoding.trace import Drafted
 from moa_core.decoding.tree import AUTO, DraftTree, TreeSettings
 from moa_core.drafters.lookup import WithLookup, merged
+from moa_core.drafters.names import LOOKUP
 from tests.models import drafter_of, plain_greedy, tiny_target, traced, useful
 
 REPEATED = [5, 9, 33, 7, 21, 40, 11] * 4
@@ -37,7 +38,9 @@ def path(tree: DraftTree, node: int) -> tuple[int, ...]:
 def test_a_merged_tree_has_every_path_of_both_once(tree, other):
     both, places = merged(tree, other)
     assert [path(both, place) for place in places] == [path(other, at) for at in range(len(other))]
-    assert [path(both, at) for at in range(len(tree))] == [path(tree, at) for at in range(len(tree))]
+    assert [path(both, at) for at in range(len(tree))] == [
+        path(tree, at) for at in range(len(tree))
+    ]
     paths = [path(both, node) for node in range(len(both))]
     assert len(set(paths)) == len(paths)
     assert set(paths) == {path(one, at) for one in (tree, other) for at in range(len(one))}
@@ -54,7 +57,7 @@ def test_a_merged_tree_has_every_path_of_both_once(tree, other):
 @pytest.mark.parametrize("method", ["moa-n0", "moa-n1", "eagle2", "eagle3"])
 def test_both_share_the_budget_and_the_text_is_the_target_s(method, shape):
     target = tiny_target()
-    drafter = WithLookup(drafter_of(method, target))
+    drafter = drafter_of(method + LOOKUP, target)
     trace = traced(target, drafter, REPEATED, max_new_tokens=40, tree=shape)
     assert trace.output_ids == plain_greedy(target, REPEATED, 40)
     for tree in (event.tree for event in trace.of(Drafted)):

@@ -99,7 +99,7 @@ def test_named_drafters_have_their_trees_and_one_method_each(tmp_path):
     assert named("", [ours], llama3).drafters["moa-n0"].tree.depth == 4
     assert named("", [raw], llama3).drafters["moa-n0"].tree == large
     assert named("", [], llama3).drafters["eagle2"] == (LLAMA3_EAGLE, "eagle2", 0, large)
-    methods = ["moa-n0", "eagle2", "eagle", *without_weights()]
+    methods = ["moa-n0", "eagle2", "eagle", "moa-n0+ngram", *without_weights()]
     assert named("", [raw, head]).methods == methods
     with pytest.raises(UserError, match=r"ours and .*raw are both moa-n0 drafters"):
         named("", [ours, raw])
