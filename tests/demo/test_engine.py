@@ -88,6 +88,6 @@ def test_auto_n_is_offered_where_there_are_several_bundled_n(loads, monkeypatch)
     there = Installed("fake", module.bundle().drafters, bundled=True)
     monkeypatch.setattr(module, "bundle", lambda: there)
     engine = Engine()
-    assert engine.methods()[:3] == ["moa-n0", "moa-n1", "moa-auto"] and engine.stops() == [0, 1]
+    assert engine.methods()[:3] == ["moa-n0", "moa-n0+ngram", "moa-n1"] and engine.stops() == [0, 1]
     list(engine.prepare(Request(PROMPT, "moa-auto")).events)
     assert "moa-auto" in loads

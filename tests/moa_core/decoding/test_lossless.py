@@ -28,7 +28,7 @@ TREES = {
     "deep": TreeSettings(depth=12, breadth=3, budget=30),
     "auto": AUTO,
 }
-SIZED = ("vanilla", "moa-n0", "moa-n3", "moa-auto", "eagle", "independent", "ngram")
+SIZED = ("vanilla", "moa-n0", "moa-n3", "moa-auto", "moa-n1+ngram", "eagle", "independent", "ngram")
 
 
 def fitting(prompt: list[int], target: Target) -> list[int]:
