@@ -9,7 +9,6 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from moa_core.errors import UserError
-from moa_core.runtime import keep_small
 
 if TYPE_CHECKING:
     import gradio as gr
@@ -31,7 +30,6 @@ def opened(
     # The imports make some 900,000 permanent objects, which Python's garbage collector would
     # scan again and again.
     gc.disable()
-    keep_small()  # before torch is imported
 
     import gradio  # noqa: F401  first, so that an installation without the page fails here
 

@@ -1,4 +1,4 @@
-"""The process: threads, memory, output and commit. Call `keep_small` before importing torch."""
+"""The process: threads, memory, output and commit."""
 
 from __future__ import annotations
 
@@ -6,8 +6,6 @@ import ctypes
 import os
 import subprocess
 import sys
-import threading
-import time
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,13 +17,9 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).parents[1]
 MOST = 1024  # most threads
-PRIMITIVES = 128  # oneDNN's cached kernels: one per matrix shape and number of rows
-# Bytes: larger blocks are freed at once; this much may stay free at the top.
-MAPPED, LEFT = 4 << 20, 8 << 20
-MOST_LEFT = 2**31 - 1
-M_TRIM_THRESHOLD, M_MMAP_THRESHOLD, M_MMAP_MAX = -1, -3, -4  # glibc's names in malloc.h
+MOST_LEFT = 2**31 - 1  # bytes that stay free
+M_TRIM_THRESHOLD, M_MMAP_MAX = -1, -4  # glibc's names in malloc.h
 CONTAINER = Path("/sys/fs/cgroup")  # Linux: a container's limits
-EVERY = 20.0  # seconds between searches for free pages, each of 3 to 100 ms
 
 
 def use_threads(asked: int | None) -> None:
@@ -58,43 +52,19 @@ def commit() -> str | None:
     return f"{head} + changes" if changed else head
 
 
-def keep_small() -> None:
-    """Bound oneDNN's cache and, with glibc, what its allocator holds on to. Call before torch.
-
-    Environment variables for the same settings take precedence. Several threads scatter free
-    pages, which a background thread returns.
-    """
-    os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", str(PRIMITIVES))
-    if libc := _glibc():
-        libc.mallopt(M_MMAP_THRESHOLD, MAPPED)
-        libc.mallopt(M_TRIM_THRESHOLD, LEFT)
-        threading.Thread(target=_give_back, args=(libc,), daemon=True).start()
-
-
 def keep_freed() -> None:
     """Let glibc's allocator keep what is freed: an update of a training asks for it again.
 
-    Else the system clears these pages each time, which took a fifth of an update.
+    Else the system clears these pages each time, which took a fifth of an update. Nothing is done
+    where an environment variable has settings for the allocator.
     """
-    if libc := _glibc():
+    named = any(name.startswith("MALLOC_") for name in os.environ)
+    if named or not sys.platform.startswith("linux"):
+        return
+    libc = ctypes.CDLL(None)
+    if hasattr(libc, "gnu_get_libc_version"):
         libc.mallopt(M_MMAP_MAX, 0)
         libc.mallopt(M_TRIM_THRESHOLD, MOST_LEFT)
-
-
-def _glibc() -> ctypes.CDLL | None:
-    """The C library if it is glibc, and no environment variable has its settings."""
-    if not sys.platform.startswith("linux") or any(
-        name.startswith("MALLOC_") for name in os.environ
-    ):
-        return None
-    libc = ctypes.CDLL(None)
-    return libc if hasattr(libc, "gnu_get_libc_version") else None
-
-
-def _give_back(libc: ctypes.CDLL) -> None:
-    while True:
-        time.sleep(EVERY)
-        libc.malloc_trim(0)
 
 
 def free_bytes(device: torch.device) -> int:

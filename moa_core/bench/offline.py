@@ -150,7 +150,7 @@ def log_probs(target: Target, ids: Sequence[int], text: Sequence[int]) -> list[f
 
 
 def rows(records: Sequence[Record]) -> list[Row]:
-    """A row per method, cut and kind, and over all kinds.
+    """A row per method and cut, over all kinds of prompts.
 
     items     how many; tokens: mean number written offline
     same      share of these tokens before the first that the target would not have written
@@ -158,11 +158,9 @@ def rows(records: Sequence[Record]) -> list[Row]:
     ..._spread  95 % of resamples of the items
     """
     return [
-        {"method": method, "cut": cut, "kind": kind, **_row(mine)}
-        for method in grouped(records, "method")
-        for cut in grouped(records, "cut")
-        for of in (select(records, method=method, cut=cut),)
-        for kind, mine in {**grouped(of, "kind"), ALL: of}.items()
+        {"method": method, "cut": cut, "kind": ALL, **_row(select(of, cut=cut))}
+        for method, of in grouped(records, "method").items()
+        for cut in grouped(of, "cut")
     ]
 
 
@@ -182,10 +180,9 @@ def _ratio(name: str, records: Sequence[Record]) -> dict[str, Any]:
 
 
 def table(found: Sequence[Row], figure: str, scale: float, unit: str) -> str:
-    """One figure over all kinds as a text table: a line per method, a column per cut."""
-    mine = select(found, kind=ALL)
-    lines = [[unit, *(f"{100 * cut:g} %" for cut in grouped(mine, "cut"))]]
-    for method, of in grouped(mine, "method").items():
+    """One figure as a text table: a line per method, a column per cut."""
+    lines = [[unit, *(f"{100 * cut:g} %" for cut in grouped(found, "cut"))]]
+    for method, of in grouped(found, "method").items():
         values = [row[figure] for row in of]
         lines.append([method, *(shown(None if v is None else scale * v, 2) for v in values)])
     return aligned(lines)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from moa_core.arguments import add_target, add_token, chosen_preset, target_of, token_of
 from moa_core.errors import UserError
-from moa_core.runtime import keep_small, use_threads
+from moa_core.runtime import use_threads
 
 if TYPE_CHECKING:
     from moa_core.drafters.base import Drafter
@@ -45,7 +45,6 @@ def run(options: argparse.Namespace) -> None:
     limits = _limits(options)
     if preset := chosen_preset(options):
         options.drafter = [*preset.by_method.values(), *options.drafter]
-    keep_small()
     use_threads(options.threads)
     if options.with_parent:
         threading.Thread(target=_end_with_parent, daemon=True).start()

@@ -13,7 +13,6 @@ import pytest
 from gradio_client import Client
 from gradio_client.exceptions import AppError
 
-import demo.main as module
 from demo.access import free
 from moa_core.__main__ import main
 from moa_core.errors import EXTRAS, UserError
@@ -33,7 +32,6 @@ def installed(monkeypatch):
         for name, value in named.items()
     )
     monkeypatch.setattr("moa_core.__main__.entry_points", there.select)
-    monkeypatch.setattr(module, "keep_small", lambda: None)  # it is for a process of its own
     yield
     gc.enable()
 
