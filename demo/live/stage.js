@@ -300,7 +300,7 @@ export class Stage {
     this.#still();
     this.pinned = null;
     if (wanted < 1) this.player.seek(this.drafter.lines[0]?.s ?? 0);
-    else this.player.seek(by > 0 && wanted === all.length ? this.drafter.seconds : all[wanted - 1].s);
+    else this.player.seek(by > 0 && wanted === all.length ? Math.max(...this.seconds) : all[wanted - 1].s);
     this.#drawn();
   }
 

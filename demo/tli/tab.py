@@ -65,9 +65,10 @@ def build(demo: gr.Blocks, shared: Shared) -> gr.Textbox:
     share_fold("sweep-", bench.status, address, own)
     linked = [settings[name] for name in LINKED]
     load_address(demo, partial(from_address, engine), [bench.status, *linked])
-    shared.target.input(
-        lambda target: gr.update(**choices(engine, target)), shared.target, focus, **PRIVATE
-    )
+    shared.target.change(
+        lambda target: gr.update(**choices(engine, target)), shared.target, focus, queue=False,
+        **PRIVATE,
+    )  # fmt: skip
     focus.change(drawing_html, focus, drawing, queue=False, **PRIVATE)
     return settings["prompt"]
 
