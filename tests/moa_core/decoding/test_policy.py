@@ -2,7 +2,7 @@
 
 import math
 import random
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
 
@@ -15,13 +15,13 @@ from moa_core.decoding.policy import FIXED_CYCLES, GOES_ON, Curve, Line, Sizer
 from moa_core.decoding.settings import requested_tree
 from moa_core.decoding.trace import Drafted, Trace, Verified
 from moa_core.decoding.tree import AUTO, DraftTree, Frontier, Node, TreeSettings, grow
-from moa_core.decoding.verify import Sampling
+from moa_core.decoding.verify import Sampling, walk
 from moa_core.drafters.base import Drafter, Vanilla
 from moa_core.model.target import Target
 from tests.models import tiny_target, traced, useful
 from tests.properties import above
 
-SHAPES = ("2-2-4", "4-3-10", "5-4-12", "8-4-20")
+FIXED = [TreeSettings(*shape) for shape in ((2, 2, 4), (4, 3, 10), (5, 4, 12), (8, 4, 20))]
 PROMPT = [5, 9, 33, 7, 21, 40, 11]
 VOCABULARY = 40
 
@@ -31,7 +31,6 @@ class World:
     """A target that draws each token from a row of probabilities, and a drafter that knows them
     up to `temper`; 1: exactly. Rows are sharp or flat, so that some texts are easy."""
 
-    seed: int = 0
     level: float = 0.5e-3  # seconds: of a drafted level
     wider: float = 0.02e-3  # of each of its nodes
     fixed: float = 1e-3  # of a cycle
@@ -40,17 +39,14 @@ class World:
     temper: float = 1.0
     noise: float = 0.1  # share by which times vary
     now: float = 0.0
-    dice: random.Random = field(init=False)
 
     def __post_init__(self) -> None:
-        generator = torch.Generator().manual_seed(self.seed)
+        generator = torch.Generator().manual_seed(0)
         sharp = 1 + 7 * torch.rand(VOCABULARY, 1, generator=generator)
         self.logits = sharp * torch.randn(VOCABULARY, VOCABULARY, generator=generator)
         self.odds = self.logits.double().softmax(-1).tolist()
-        self.dice = random.Random(self.seed)
-
-    def clock(self) -> float:
-        return self.now
+        self.dice = random.Random(0)
+        self.sizer = Sizer(TreeSettings(4, 3, 10), clock=lambda: self.now)
 
     def passes(self, seconds: float) -> None:
         self.now += seconds * (1 + self.noise * self.dice.random())
@@ -61,22 +57,12 @@ class World:
 
     def draw(self, token: int, position: int) -> int:
         """The target's choice at a position: the same text, whatever is drafted."""
-        dice = random.Random(f"{self.seed}/{position}")
+        dice = random.Random(f"0/{position}")
         return dice.choices(range(VOCABULARY), self.odds[token])[0]
 
-    def verified(self, tree: DraftTree, position: int) -> Verified:
-        """Walk down the tree for as long as the target's choices are in it."""
-        start = self.now
-        self.passes(self.verify + self.node * len(tree))
-        path: list[int] = []
-        node, drawn = 0, self.draw(tree.tokens[0], position)
-        while (child := tree.children[node].get(drawn)) is not None:
-            path.append(child)
-            node, drawn = child, self.draw(drawn, position + len(path))
-        return Verified(1, tuple(path), drawn, (), (), (), (), self.now - start, 0.0)
-
-    def speed(self, shape: TreeSettings, tokens: int, sizer: Sizer | None = None) -> float:
+    def speed(self, shape: TreeSettings, tokens: int = 400) -> float:
         """Tokens per second over a text, a first fifth left out."""
+        sizer = self.sizer if shape.auto else None
         token = place = warm = 0
         began = 0.0
         while place < tokens:
@@ -84,38 +70,32 @@ class World:
                 warm, began = place, self.now
             start = self.now
             self.passes(self.fixed)
-            root = self.temper * self.logits[token]
-            tree = grow(token, root, self.expand, AUTO if sizer else shape, sizer)
-            drafted = Drafted(1, place, tree, self.now - start)
-            found = self.verified(tree, place)
+            tree = grow(token, self.temper * self.logits[token], self.expand, shape, sizer)
+            drafted, start = Drafted(1, place, tree, self.now - start), self.now
+            self.passes(self.verify + self.node * len(tree))
+            nodes = zip(tree.tokens, tree.depths, strict=True)
+            path, token = walk(tree, [self.draw(one, place + depth) for one, depth in nodes])
+            verified = Verified(1, path, token, (), (), (), (), self.now - start, 0.0)
             if sizer:
-                sizer.learn(drafted, found)
-            token, place = found.bonus, place + found.gained
+                sizer.learn(drafted, verified)
+            place += verified.gained
         return (place - warm) / (self.now - began)
-
-
-def sizer_of(world: World) -> Sizer:
-    return Sizer(TreeSettings(4, 3, 10), clock=world.clock)
 
 
 @pytest.mark.parametrize(
     "costs", [{}, {"temper": 0.6}, {"verify": 0.05}, {"level": 0.0012}, {"node": 0.0004}], ids=str
 )
 def test_it_is_as_fast_as_the_best_fixed_tree_without_being_told(costs):
-    fixed = [
-        World(**costs).speed(TreeSettings(*map(int, shape.split("-"))), 400) for shape in SHAPES
-    ]
-    world = World(**costs)
-    assert world.speed(AUTO, 400, sizer_of(world)) > 0.98 * max(fixed)
+    fixed = [World(**costs).speed(shape) for shape in FIXED]
+    assert World(**costs).speed(AUTO) > 0.98 * max(fixed)
 
 
 def test_sure_drafts_go_deep_and_unsure_ones_do_not():
     world = World()
-    sizer = sizer_of(world)
-    world.speed(AUTO, 400, sizer)
+    world.speed(AUTO)
     sharp, flat = torch.full((40, 40), -20.0).fill_diagonal_(20.0), torch.zeros(40, 40)
-    deep = grow(3, sharp[3], lambda frontier: sharp[frontier.tokens], AUTO, sizer)
-    shallow = grow(3, flat[3], lambda frontier: flat[frontier.tokens], AUTO, sizer)
+    deep = grow(3, sharp[3], lambda frontier: sharp[frontier.tokens], AUTO, world.sizer)
+    shallow = grow(3, flat[3], lambda frontier: flat[frontier.tokens], AUTO, world.sizer)
     assert max(deep.depths) >= 8 and max(shallow.depths) <= 2
 
 
@@ -137,16 +117,15 @@ def paths(tree: DraftTree) -> set[tuple[int, ...]]:
 
 def test_no_tree_is_larger_than_its_limits_and_every_parent_comes_first():
     world, limit = World(verify=1.0), TreeSettings(5, 3, 9, auto=True)
-    sizer = sizer_of(world)
-    world.speed(AUTO, 100, sizer)
+    world.speed(AUTO, 100)
     for token in range(40):
-        tree = grow(token, world.logits[token], world.expand, limit, sizer)
+        tree = grow(token, world.logits[token], world.expand, limit, world.sizer)
         assert max(tree.depths) <= 5 and 2 <= len(tree) <= 10
         for node, parent in list(enumerate(tree.parents))[1:]:
             assert parent < node and tree.depths[node] == tree.depths[parent] + 1
             assert tree.log_probs[node] <= tree.log_probs[parent]
     # Logits that are no numbers draft nothing.
-    assert grow(1, torch.full((40,), math.nan), world.expand, AUTO, sizer).tokens == (1,)
+    assert grow(1, torch.full((40,), math.nan), world.expand, AUTO, world.sizer).tokens == (1,)
 
 
 def run(target: Target, drafter: Drafter, prompt: list[int], **settings: Any) -> Trace:

@@ -47,8 +47,9 @@ def test_texts_are_the_target_s_and_trees_those_of_its_head_without_other_tokens
         quick = accelerate_drafter(few.fork(), target, int8=False)
         assert type(quick) is not type(few) and draft_alike(target, few, quick)
     head = deepcopy(whole.head_for(target))
+    # The whole head, but of other tokens it says that they are impossible.
     others = torch.tensor([token for token in range(64) if token not in WORDS])
-    head.register_forward_hook(lambda *given: given[-1].index_fill(-1, others, -torch.inf))
+    head.register_forward_hook(lambda own, x, logits: logits.index_fill(-1, others, -torch.inf))
     monkeypatch.setattr(whole, "head_for", lambda target: head)
     assert draft_alike(target, few, whole)
 

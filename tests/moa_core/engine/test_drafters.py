@@ -102,12 +102,6 @@ def test_runs_at_once_share_sessions_and_nothing_else(bundled):
         assert list(pool.map(text, prompts)) == alone
 
 
-@pytest.fixture
-def folders(tmp_path: Path, bundle: Path) -> Path:
-    shutil.copytree(bundle, tmp_path / "mine")
-    return tmp_path / "mine"
-
-
 @pytest.mark.parametrize(
     ("target", "drafter", "options", "wanted"),
     [
@@ -116,15 +110,19 @@ def folders(tmp_path: Path, bundle: Path) -> Path:
         (None, "moa-n1", {"dtype": "float32", "drafts": "int8"}, "int8"),
         (None, "moa-n1", {"drafts": "float32"}, "float32"),
         (None, "moa-n1", {"dtype": "bfloat16"}, "bfloat16"),
-        (None, "MINE/moa-n1", {}, "int8"),
-        ("MINE/tiny", "moa-n1", {}, "int8"),
+        (None, "mine/moa-n1", {}, "int8"),
+        ("mine/tiny", "moa-n1", {}, "int8"),
         (None, "vanilla", {}, None),
         (None, "ngram", {}, None),
     ],
 )
-def test_drafts_have_the_precision_that_was_asked_for(folders, target, drafter, options, wanted):
-    loaded = load_target(target and target.replace("MINE", str(folders)), **options)
-    found = load_drafter(drafter.replace("MINE", str(folders)), loaded)
+def test_drafts_have_the_precision_that_was_asked_for(
+    bundle, tmp_path, monkeypatch, target, drafter, options, wanted
+):
+    shutil.copytree(bundle, tmp_path / "mine")
+    monkeypatch.chdir(tmp_path)
+    loaded = load_target(target, **options)
+    found = load_drafter(drafter, loaded)
     assert about(loaded, found, Settings())["machine"]["draft_precision"] == wanted
 
 

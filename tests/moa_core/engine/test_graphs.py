@@ -76,7 +76,8 @@ def test_the_target_reads_and_verifies_as_torch_does(shape, monkeypatch):
             parts += [seen.hidden, seen.keys_values().clone()]
         run.rewind(len(PROMPT) + 2)
         parts.append(run.verify(DraftTree.only_root(5)))
-        for run.taps in ((1,), (0, 2), ()):  # layers that are tapped later are told as well
+        for taps in ((1,), (0, 2), ()):  # layers that are tapped later are told as well
+            run.taps = taps
             parts.append(run.prefill(PROMPT, 64)[1].hidden)
         said.append(parts)
     for one, other in zip(*said, strict=True):
