@@ -10,7 +10,7 @@ import pandas as pd
 from moa_core.bench.paper import Cell, claim, published
 from moa_core.bench.records import Recording
 from moa_core.bench.results import tree_text
-from moa_core.drafters.names import VANILLA, family, label
+from moa_core.drafters.names import LOOKUP, VANILLA, family, label
 
 NOTES = {  # below each chart: how to read it
     "speed": (
@@ -29,6 +29,7 @@ METHODS = (
     "<b>Plain</b>: the model alone. <b>N-gram lookup</b>: guesses by repeating the text so far. "
     "<b>MoA</b>, Mixture of Attentions: this page’s drafter, a small trained model; N: how many of "
     "the large model’s last layers it borrows. <b>EAGLE</b>: drafters by others, as large as MoA. "
+    "<b>+ n-gram</b>: a drafter and n-gram lookup together. "
     "<b>transformers, llama.cpp</b>: other programs."
 )
 COLUMNS = (
@@ -87,7 +88,10 @@ def conclusion(recording: Recording) -> tuple[str, str]:
         return "", ""
     over = {name: f"{label(name)}, {found['speedup']:.2f} × plain decoding"
             for name, found in drafting.items()}  # fmt: skip
-    first, best = order[0], next((name for name in order if family(name) == "moa"), None)
+    first, best = (
+        order[0],
+        next((name for name in order if family(name.removesuffix(LOOKUP)) == "moa"), None),
+    )
     said = "With these settings, no drafter makes the model faster"
     if (most := drafting[first]["speedup"]) > 1:
         said = f"With a drafter’s guesses, the model writes up to {most:.2f} times as fast"
