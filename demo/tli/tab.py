@@ -132,9 +132,9 @@ def gains_html(found: Recording) -> str:
     return (
         f'<p class="conclusion">{_said(here, drafting)}</p><table class="beside"><thead><tr>'
         f"<td></td>{''.join(f'<th>N = {n}</th>' for n in every)}</tr></thead><tbody>{body}</tbody>"
-        f"</table><p class='note'>Recorded with {escape(found.target)}, tree {TREE}, over "
-        f"{found.methods[VANILLA]['prompts']} prompts in {passes}. –: not trained. Each N has its "
-        "own trained drafter.</p>"
+        f"</table><p class='note'>Recorded with {escape(found.target)}, tree {TREE}, "
+        f"{found.methods[VANILLA]['prompts']} prompts, {passes}. –: not trained. Each N has its "
+        "own drafter.</p>"
     )
 
 

@@ -79,7 +79,7 @@ def test_gain_and_cost_are_the_recorded_ones_beside_the_papers(tau, said):
         vanilla=figures(1, 9), moa_n0=figures(3, 9), moa_n1={**figures(tau, 9), **costly}
     )
     page = gains_html(found)
-    assert f"Measured here: {said}" in page and "over 10 prompts in 1 pass." in page
+    assert f"Measured here: {said}" in page and "10 prompts, 1 pass." in page
     gain, cost, speed, paper, papers_speed = cells(page).values()
     assert gain == ["3.00", f"{tau:.2f}", "–"] and cost == ["2.0 ms", "4.0 ms", "–"]
     assert speed == ["1.50 ×", "1.25 ×", "–"] and paper == ["4.30", "4.56", "4.83"]
