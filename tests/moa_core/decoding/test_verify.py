@@ -48,7 +48,8 @@ def test_one_position_one_draw_whatever_the_branch():
     assert tokens[1] == tokens[2] and tokens[3] == tokens[4]
     assert len(set(tokens)) == 3
     assert tokens[1] == choose(flat, TREE, 8, Sampling(1.0, seed=5)).tokens[0]
-    assert tokens != choose(flat, TREE, 7, Sampling(1.0, seed=6)).tokens
+    for other in (Sampling(1.0, seed=6), Sampling(100, 1, 0, 2**62)):  # the limits are allowed
+        assert tokens != choose(flat, TREE, 7, other).tokens
 
 
 ALMOST_GREEDY = [
