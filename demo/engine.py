@@ -89,7 +89,6 @@ class Engine:
         self._named, self._how = target, dict(loading or {})
         self._said: dict[str, str] = {}
         self._facts: dict[str, str] = {}
-        self._threads: dict[str, int] = {}  # the fastest number, by target
         self._loading: dict[str, Future[Target]] = {}
         self._drafters: dict[tuple[str, str], Drafter] = {}
         self._lock = Lock()
@@ -164,9 +163,7 @@ class Engine:
             report(words)
 
         default = spec == hub.DEFAULT and self._named is None
-        target = load_target(None if default else spec, **how, report=heard)
-        self._threads[name] = torch.get_num_threads()
-        return target
+        return load_target(None if default else spec, **how, report=heard)
 
     def wait(self, target: str, seconds: float) -> None:
         """Wait until a target has loaded or failed to load, or the time is up."""
@@ -247,7 +244,7 @@ class Engine:
             *([f"{amount(need.total)} for models and cache"] if need else []),
         ]
         if device == "cpu" and not self.borrows:
-            threads = self._threads.get(name, torch.get_num_threads())
+            threads = torch.get_num_threads()
             facts.append(f"{threads} thread{'s' if threads > 1 else ''}")
         return self._facts.setdefault(name, " · ".join(facts))
 
@@ -279,22 +276,10 @@ class Engine:
         else:
             far = {"remote": link(target, drafter)} if link else {}
             made = decode(target, drafter, ids, settings, should_stop, **far)
-            events = self.in_turn(made, request.target)
+            events = self.worker.run(made)
         return PreparedRun(target, ids, trace, trace.record(events))
-
-    def in_turn(self, events: Iterator[T], target: str = "") -> Iterator[T]:
-        """The events, once no other run is in progress, with the fastest number of threads."""
-        return self.worker.run(_by(self._threads.get(target or self.first), events))
 
 
 def decoded(engine: Engine, request: Request, should_stop: Callable[[], bool]) -> Iterator[Event]:
     with closing(engine.prepare(request, should_stop).events) as events:  # type: ignore[type-var]
-        yield from events
-
-
-def _by(number: int | None, events: Iterator[T]) -> Iterator[T]:
-    """The events, computed with this many threads. torch keeps the number per Python thread."""
-    if number is not None:
-        torch.set_num_threads(number)
-    with closing(events):  # type: ignore[type-var]
         yield from events

@@ -88,7 +88,7 @@ def looked(
     def found() -> Iterator[Looks]:
         yield look(engine.target(target), engine.drafter(method, target), ids)
 
-    yield from engine.in_turn(found())
+    yield from engine.worker.run(found())
 
 
 def _installed(engine: Engine, trace: Trace) -> str | None:

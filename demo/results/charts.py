@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from statistics import fmean
 from typing import Any
 
 import plotly.graph_objects as go
@@ -61,18 +60,9 @@ def _each(recording: Recording, value: Callable[[dict[str, Any]], Any]) -> dict[
     return {name: known for name, found in recording.methods.items() if (known := value(found))}
 
 
-def learning_charts(found: Row) -> list[go.Figure]:
-    """τ of each method while trained from scratch, over updates and seconds: means of the seeds."""
-    seeds: dict[tuple[str, int], list[Row]] = {}
-    for row in found["rows"]:
-        seeds.setdefault((row["method"], row["updates"]), []).append(row)
-    rows = [
-        {"method": method, "updates": updates}
-        | {key: fmean(row[key] for row in each) for key in ("seconds", "tau")}
-        for (method, updates), each in seeds.items()
-    ]
-    over = {"updates": "updates", "seconds": "seconds of training"}
-    return [lines(rows, key, "tau", f"τ by {unit}", unit, "τ") for key, unit in over.items()]
+def learning(found: Row) -> go.Figure:
+    """τ of each method by the updates of its training."""
+    return lines(found["rows"], "updates", "tau", "τ by updates", "updates", "τ")
 
 
 CHARTS: dict[str, Chart] = {

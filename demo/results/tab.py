@@ -10,7 +10,7 @@ import gradio as gr
 from demo.common.elements import plot, words
 from demo.common.figures import kept
 from demo.results import table as texts
-from demo.results.charts import CHARTS, learning_charts
+from demo.results.charts import CHARTS, learning
 from demo.session import PRIVATE, Shared, show_results
 from moa_core.bench.records import FOLDER, Recording, read, recordings
 
@@ -77,13 +77,10 @@ def _learnt() -> dict[str, Any] | None:
 
 def _learning(trained: dict[str, Any]) -> None:
     with gr.Accordion("How fast each method learns", open=False, elem_id="bench-learning"):
-        with gr.Row():
-            for at, figure in enumerate(learning_charts(trained)):
-                with gr.Column(min_width=320, elem_classes="bench-chart"):
-                    plot(figure, elem_id=f"learning-{at}")
+        plot(learning(trained), elem_id="learning")
         words(
-            "<p>From scratch, on the same batches, means over the seeds; τ is measured on a few "
-            "prompts, so small differences mean nothing. "
+            "<p>One training of all three on the same text, measured four times with one tree, on "
+            "18 prompts: differences below 0.1 mean little. "
             f"<code>{escape(str(trained['command']))}</code></p>",
             elem_classes="note",
         )

@@ -110,7 +110,7 @@ class Target:
         self.tokenizer = tokenizer
         self.eos_ids: tuple[int, ...] = ()  # tokens that end a reply
         self.name = name
-        self.need = need  # the estimate of `loading.load`, if there is one
+        self.need = need  # the estimate of `loading.memory`, if there is one
         self.config = model.config
         self.decoder = cast(Backbone, model.base_model)
         self.head = cast(Matrix, model.get_output_embeddings())

@@ -29,9 +29,9 @@ class FakeEngine:
         self.target = lambda name: target
         self.drafter = lambda method, name: drafters[method]
         self.methods = lambda name: list(drafters)
-        self.turns, self.borrows = 0, False
+        self.turns, self.borrows, self.worker = 0, False, self
 
-    def in_turn(self, events):
+    def run(self, events):
         self.turns += 1
         return events
 
