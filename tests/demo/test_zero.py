@@ -120,7 +120,7 @@ def test_everything_is_loaded_at_once_and_in_this_thread(loads, lender, monkeypa
     engine = Engine()
     zero.hold(engine)
     assert threads == [threading.get_ident()]  # the package pretends a GPU in the main one alone
-    assert sorted(loads) == sorted(["fake", "moa-n0", "moa-n1", *without_weights()])
+    assert sorted(loads) == sorted(["fake", "moa-n0", "moa-n0+ngram", "moa-n1", *without_weights()])
     engine.target().model.parameters = None  # weights are away until a GPU is borrowed
     assert "a GPU borrowed for each run" in engine.describe() and "thread" not in engine.describe()
 

@@ -284,7 +284,10 @@ def test_what_an_address_cannot_set_is_said(engine):
         "Part of the address was not used: tab must be one of live, compare, "
     )
     assert "target must be fake;" in status["text"] and found["tokens"] == 20
-    assert "no gpt9 drafter for this target: choose from moa-n0, moa-n1, " in status["text"]
+    assert (
+        "no gpt9 drafter for this target: choose from moa-n0, moa-n0+ngram, moa-n1, "
+        in status["text"]
+    )
     assert unset(address(engine, target="fake")[0])
     status, found = address(engine, tli="9", methd="x", tokens="20", __theme="dark", view="api")
     assert "not used: no setting is named tli, methd." in status["text"] and found["tokens"] == 20
