@@ -23,9 +23,9 @@ function acceptance(lanes) {
   known.forEach(({ label, colour, tau }, at) => {
     const y = 6 + at * (high + 6);
     const middle = y + high / 2 + 4;
-    svg.append(text(78, middle, label.replace("-", "\u2011"), { "text-anchor": "end" }));
-    const rect = shape("rect", { x: 84, y, width: (110 * tau) / most, height: high, rx: 3, fill: colour });
-    svg.append(rect, text(90 + (110 * tau) / most, middle, tau.toFixed(2), { class: "value" }));
+    svg.append(text(86, middle, label.replace("-", "\u2011"), { "text-anchor": "end" }));
+    const rect = shape("rect", { x: 92, y, width: (110 * tau) / most, height: high, rx: 3, fill: colour });
+    svg.append(rect, text(98 + (110 * tau) / most, middle, tau.toFixed(2), { class: "value" }));
   });
   return root;
 }
@@ -36,7 +36,7 @@ function latency(lanes) {
   const [most, longest] = [0, 1].map((axis) => Math.max(...ends.map((end) => end[axis])));
   const words = known.map(({ label }, at) => `${label} ${ends[at][1].toFixed(2)} s`).join(", ");
   const [root, svg] = chart("latency", "Latency: seconds until each token", words);
-  const x = (tokens) => 26 + (196 * tokens) / most;
+  const x = (tokens) => 26 + (188 * tokens) / most;
   const y = (seconds) => HIGH - 18 - ((HIGH - 28) * seconds) / longest;
   const axes = shape("path", { class: "axis", d: `M ${x(0)} ${y(longest)} V ${y(0)} H ${x(most)}` });
   svg.append(axes, text(0, 12, `${longest.toFixed(longest < 10 ? 1 : 0)} s`), text(x(most), HIGH - 3, `${most} tokens`, { "text-anchor": "end" }));
