@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from moa_core.generation import Piece, Token, generate
     from moa_core.loading.load import load_drafter, load_target
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 __all__ = [
     "AUTO", "Piece", "Sampling", "Settings", "Token", "Trace", "TreeSettings", "UserError",
     "decode", "generate", "load_drafter", "load_target",
