@@ -43,12 +43,17 @@ class NgramDrafter(Drafter):
             suffix = text[-size:]
             ends = [end for end in range(size, len(text)) if text[end - size : end] == suffix]
             if ends:
-                return _continuations(text, ends, settings)
+                return _continuations(text, ends, 1 / size, settings)
         return DraftTree.only_root(text[-1])
 
 
-def _continuations(text: list[int], ends: list[int], settings: TreeSettings) -> DraftTree:
-    """The most frequent continuations of a suffix as a tree; a node's probability is its share.
+def _continuations(
+    text: list[int], ends: list[int], unsure: float, settings: TreeSettings
+) -> DraftTree:
+    """The most frequent continuations of a suffix as a tree.
+
+    A node's probability is its share of the places where its parent occurred, and of `unsure`
+    more, where something else follows: a suffix seen once, or a short one, says little.
 
     ends  positions in the text just after the suffix
     """
@@ -63,7 +68,7 @@ def _continuations(text: list[int], ends: list[int], settings: TreeSettings) -> 
                 followed.setdefault(text[place], []).append(place + 1)
         best = sorted(followed.items(), key=lambda item: (-len(item[1]), -item[1][-1]))
         for token, after in best[: settings.breadth]:
-            score = log_probs[parent] + math.log(len(after) / len(places))
+            score = log_probs[parent] + math.log(len(after) / (len(places) + unsure))
             entry = (-score, depths[parent] + 1, -after[-1], parent, token, after)
             heappush(waiting, entry)
 
