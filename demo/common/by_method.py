@@ -12,7 +12,7 @@ from demo.common.charts import DOTTED, INK, PATTERNS, PHASES, bars, beside, char
 from demo.common.figures import Spread
 from demo.common.methods import VANILLA, colour, label
 
-ROW, AROUND = 27, 100  # pixels: per method; above and below them
+ROW, ROWS, AROUND = 27, 210, 100  # pixels: per method, of all at most; above and below them
 ROOM = 1.7  # times the longest bar: the rest of the width is for its label
 TAU = ("Tokens per model call (τ)", "tokens per call", 2)  # title, unit, digits
 SHAPES = (
@@ -110,7 +110,8 @@ def rows_down(
     traces: Iterable[Any], title: str, axis: str, words: Iterable[str], unit: str, names: list[str]
 ) -> go.Figure:
     figure = chart(
-        traces, title, axis, "", words, unit, height=AROUND + ROW * len(names), showlegend=False,
+        traces, title, axis, "", words, unit, showlegend=False,
+        height=AROUND + min(ROW * len(names), ROWS),
         bargap=0.32, margin={"l": 8, "r": 12, "t": 48, "b": 46},
     )  # fmt: skip
     return figure.update_yaxes(

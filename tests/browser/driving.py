@@ -25,7 +25,7 @@ FILES = "Save, open, share"
 RUN = "#run:not([disabled])"
 LANE = "#view .lane[data-lane=drafter]"
 TEXT = f"{LANE} .text"
-NEW_RUN = f"old => document.querySelector('{LANE}').getAttribute('data-id') !== old"
+NEW_RUN = f"old => (document.querySelector('{LANE}')?.dataset.id ?? old) !== old"
 DONE = "() => ['done', 'stopped'].includes(document.querySelector('#stage').dataset.run)"
 KEPT = """view => {
   const text = document.querySelector(`${view ?? '#view .lane'} .text`).cloneNode(true);

@@ -46,7 +46,7 @@ def test_charts_have_the_numbers_of_the_recording_that_is_chosen(page):
     short, which = conclusion(first)
     words = page.inner_text("#bench-claims")
     assert words.startswith(short) and which in words
-    places = ("#bench-claims", "#bench-speed", "#bench-recording", "#bench-more")
+    places = ("#bench-claims", "#bench-speed", "#bench-recording")
     assert page.evaluate(FIRST_SCREEN, places) == len(places)
     check_bars(page, by_name(first))
     assert charts_are_named(page)

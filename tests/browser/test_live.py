@@ -152,7 +152,7 @@ def test_a_reload_and_a_lost_network_keep_prompt_and_text(page):
     assert page.evaluate(KEPT) == written and page.input_value("#prompt textarea") == STORY
     page.context.set_offline(True)
     try:
-        page.wait_for_selector(".cut-state:has-text('cannot be reached')", timeout=2000)
+        page.wait_for_selector(".cut-state:has-text('cannot be reached')")
         page.click(RUN)
         wait_for_status(page, "nothing was run")
         assert page.evaluate(KEPT) == written
@@ -251,7 +251,7 @@ def test_speed_is_measured_when_it_is_asked_for_and_can_be_cancelled(page):
     page.wait_for_selector("#charts .about:has-text('Measured')")
     words = headline(page)
     told = page.locator("#view [data-figure=speedup]").count()
-    assert told == ("the runs overlap" not in words)
+    assert told != any(part in words for part in ("the runs overlap", "from run to run"))
     for name in ("acceptance", "latency"):
         label = page.locator(f"#chart-{name} svg").get_attribute("aria-label")
         assert "MoA N=0" in label and "EAGLE-2" in label and "Plain" in label

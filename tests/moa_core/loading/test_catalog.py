@@ -116,7 +116,7 @@ def test_presets_are_pinned_to_commits():
 
 
 MOA = DrafterInfo("moa-n0", "moa", 0, TreeSettings())
-OFFERED = ", ".join(("eagle2, moa-n0, moa-n1, eagle, moa-n0+ngram, moa-auto", *without_weights()))
+OFFERED = ", ".join(("eagle2, moa-n0, moa-n1, eagle, moa-n0.ngram, moa-auto", *without_weights()))
 REFUSED: list[tuple[Callable[[Target], object], str]] = [
     (lambda t: load_drafter("eagl2", t), f"no drafter 'eagl2': choose from {OFFERED}, or"),
     (lambda t: layers_needed("eagl2"), f"no drafter 'eagl2': choose from {OFFERED}, or"),
