@@ -27,8 +27,6 @@ class WithLookup(Stepwise):
     Trees that size themselves do so by each part's own gains, and by the costs of both.
     """
 
-    label = "Drafter with n-gram lookup"
-
     def __init__(self, drafter: Stepwise) -> None:
         self.drafter, self.lookup = drafter, NgramDrafter()
         self.name = drafter.name + LOOKUP

@@ -48,6 +48,7 @@ class Remote:
         self.traffic = Traffic()
         self.address, self.streams = address, streams
         needs = type(drafter).server_outputs is not Drafter.server_outputs
+        # Lookup is the client's alone.
         self._name = drafter.name.removesuffix(LOOKUP) if needs else "none"
         self._mark = drafter_mark(drafter) if needs else ""
         self._target, self._drafter = target, drafter

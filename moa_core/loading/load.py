@@ -259,7 +259,7 @@ def load_method(
 
 def _with_lookup(drafter: Drafter) -> Drafter:
     if not isinstance(drafter, Stepwise):
-        raise UserError(f"{drafter.name}{LOOKUP}: lookup joins MoA, EAGLE and the like alone.")
+        raise UserError(f"{drafter.name} cannot be joined with lookup: MoA and EAGLE can.")
     return WithLookup(drafter)
 
 

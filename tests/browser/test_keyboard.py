@@ -66,6 +66,8 @@ def test_from_a_prompt_to_the_verdict_without_a_mouse(page):
     page.keyboard.press("Enter")
     page.wait_for_function(NEW_RUN, arg=before)
     page.wait_for_function("document.activeElement.id === 'stop'")  # by itself
+    now = page.evaluate(FOCUSED, "#stop")
+    assert now["name"] and now["marked"], now
     page.keyboard.press("Enter")
     page.wait_for_selector("#stage:is([data-run=stopped], [data-run=done])")  # it may be over
     go_to(page, "[role=tab][data-tab-id=compare]", "Shift+Tab")

@@ -152,7 +152,7 @@ def test_a_reload_and_a_lost_network_keep_prompt_and_text(page):
     assert page.evaluate(KEPT) == written and page.input_value("#prompt textarea") == STORY
     page.context.set_offline(True)
     try:
-        page.wait_for_selector(".cut-state:has-text('cannot be reached')")
+        page.wait_for_selector(".cut-state:has-text('cannot be reached')", timeout=5000)
         page.click(RUN)
         wait_for_status(page, "nothing was run")
         assert page.evaluate(KEPT) == written
