@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 import torch
 
-from demo.common.methods import AUTO, family, label, ordered, tli_of
+from demo.common.methods import family, label, ordered, tli_of
 from demo.worker import Worker
 from demo.zero import borrow
 from moa_core.decoding.decode import Settings, about, check_prompt, decode
@@ -121,8 +121,7 @@ class Engine:
         return next(iter(self.installed))
 
     def methods(self, target: str = "") -> list[str]:
-        there = self._of(target)
-        return ordered(one for one in there.methods if one != AUTO or there.bundled or self.given)
+        return ordered(self._of(target).methods)
 
     def stops(self, target: str = "") -> list[int]:
         """Every N for which the target has a MoA drafter."""
@@ -265,7 +264,7 @@ class Engine:
         target = self.target(request.target)
         ids = prompt_ids(target.tokenizer, request.prompt)
         check_prompt(ids, target)
-        if not isinstance(drafter, Stepwise) or self.borrows or drafter.needs_local_target:
+        if not isinstance(drafter, Stepwise) or self.borrows:
             link = None
         wanted = request.max_new_tokens, request.tree, request.sampling
         settings = Settings(*wanted, target.eos_ids, PATIENCE if link else 0.0)

@@ -25,7 +25,6 @@ from transformers import (
 from moa_core.decoding.decode import Settings, about, decode
 from moa_core.decoding.trace import Drafted, Trace
 from moa_core.decoding.tree import DraftTree, TreeSettings
-from moa_core.drafters.auto import AutoDrafter
 from moa_core.drafters.base import Drafter
 from moa_core.drafters.eagle import EagleDrafter
 from moa_core.drafters.lookup import WithLookup
@@ -153,8 +152,6 @@ def drafter_of(method: str, target: Target) -> Drafter:
         return WithLookup(drafter_of(method.removesuffix(LOOKUP), target))
     if method in without_weights():
         return without_weights()[method]()
-    if method == "moa-auto":
-        return AutoDrafter([useful(f"moa-n{tli}", target) for tli in (0, 1)])
     if method in ("eagle3", "tandem", "independent"):
         return fresh(method, target, seed=1)
     if method == "medusa":
@@ -164,10 +161,6 @@ def drafter_of(method: str, target: Target) -> Drafter:
             for weight in medusa.net.parameters():  # which start at zero
                 weight.normal_(std=0.1)
         return medusa
-    if method == "eagle":
-        eagle = useful("eagle2", target)
-        eagle.static = True
-        return eagle
     return useful(method, target)
 
 

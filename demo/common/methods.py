@@ -5,17 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from demo.common.theme import MOA_SHADES, OTHER_METHODS, mark
-from moa_core.drafters.names import AUTO, LOOKUP, VANILLA, family, label, tli_of
+from moa_core.drafters.names import LOOKUP, VANILLA, family, label, tli_of
 
-__all__ = ["AUTO", "LOOKUP", "RIVAL", "VANILLA", "colour", "family", "label", "ordered", "tli_of"]
+__all__ = ["LOOKUP", "RIVAL", "VANILLA", "colour", "family", "label", "ordered", "tli_of"]
 
 # By family; the page lists methods in this order.
 COLOURS = {
     "moa": mark("moa"),
-    AUTO: OTHER_METHODS[AUTO],
     "given": mark("moa"),
     "eagle2": mark("eagle2"),
-    **{name: colour for name, colour in OTHER_METHODS.items() if name != AUTO},
+    **OTHER_METHODS,
     VANILLA: mark("plain"),
 }
 RIVAL = "eagle2"  # the paper compares MoA with it

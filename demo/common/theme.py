@@ -43,9 +43,7 @@ PALETTE = {
 }
 MOA_SHADES = ("#768df8", "#677ff8", "#5772f8", "#4361f6")  # N = 0 to 3: darker for a larger N
 OTHER_METHODS = {  # by family; never used for tokens
-    "moa-auto": "#7a5195",
     "eagle3": "#b3542f",
-    "eagle": "#c99b2b",
     "tandem": "#2b93b8",
     "medusa": "#8f6ad0",
     "independent": "#4f9d69",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 from typing import Any
 
-from demo.common.methods import AUTO, LOOKUP, family, label, tli_of
+from demo.common.methods import LOOKUP, family, label, tli_of
 from demo.engine import Engine
 
 STOPS = range(4)
@@ -26,8 +26,6 @@ def slider_bounds(engine: Engine, method: str, target: str = "") -> dict[str, An
 
 
 def _about(method: str, only: str) -> str:
-    if method == AUTO:
-        return "Auto N: each cycle uses the N expected to give the most tokens per second."
     if method.endswith(LOOKUP):
         return f"N-gram lookup goes with N = {tli_of(method.removesuffix(LOOKUP))} here."
     if family(method) != "moa":

@@ -20,7 +20,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_target(parser)
     # fmt: off
     add = parser.add_argument
-    add("--methods", help="comma separated: vanilla, ngram, eagle, moa-auto, bundled drafters, "
+    add("--methods", help="comma separated: vanilla, ngram, bundled drafters, "
         "folders; hf-generate, hf-lookup, llama-cpp, llama-cpp-q8, llama-cpp-q4; over "
         "a link also stream, plain API streaming; default: those there are of "
         "vanilla,ngram,eagle2,moa-n0")

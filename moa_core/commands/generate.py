@@ -35,7 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_target(parser)
     # fmt: off
     add = parser.add_argument
-    add("--drafter", help=f"{SPEC}, moa-auto, ngram, vanilla; default: moa-n0")
+    add("--drafter", help=f"{SPEC}, ngram, vanilla; default: moa-n0")
     prompt = parser.add_mutually_exclusive_group(required=True)
     prompt.add_argument("--prompt", help="a message, through the chat template if there is one")
     prompt.add_argument("--prompt-ids", help="token ids instead: 1,2,3")
@@ -167,7 +167,6 @@ def _report(trace: Trace, text: str | None, reason: str | None) -> dict[str, Any
         "output_ids": trace.output_ids,
         "text": text,
         "accepted_lengths": trace.accepted_lengths,
-        "tli": trace.choices,
         "target_calls": trace.target_calls,
         "tau": trace.tau,
         "tokens_per_second": trace.tokens_per_second,

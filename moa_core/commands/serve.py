@@ -81,7 +81,6 @@ def _drafters(names: list[str], target: Target) -> Callable[[str], Drafter]:
     from moa_core.loading.load import load_drafter
 
     known = {info.name for info in bundled_drafters()}
-    known |= {"eagle"} if "eagle2" in known else set()
     named = {one.name: one for one in (load_drafter(spec, target) for spec in names)}
 
     def load(name: str) -> Drafter:

@@ -1,4 +1,4 @@
-"""What one more level, node or TLI layer costs and gains, measured during decoding.
+"""What one more level or node costs and gains, measured during decoding.
 
 Dinkelbach's rule for ratios maximises tokens per second: with R tokens per second so far, a step
 that takes t seconds pays if it should gain more than R * t tokens. `Experience` sizes trees by this
@@ -59,10 +59,10 @@ class Line:
 
 
 class Curve:
-    """How often nodes succeed, by their score: decayed counts in bins.
+    """How often nodes succeed, by their score, the drafter's log-probability from the root: decayed
+    counts in bins.
 
-    certain  first guess for a score of 0; a score s starts at certain * exp(s), which is the
-             drafter's own probability if scores are its log-probabilities
+    certain  first guess for a score of 0; for a score s, it is certain * exp(s)
     """
 
     def __init__(self, certain: float) -> None:
@@ -201,7 +201,7 @@ class Sizer:
             return 0
         if not self.known.ready:
             return min(self.start.breadth, len(level)) if depth < self.start.depth else 0
-        return self.known.to_expand([node.score for node in level[: limit.breadth]])
+        return self.known.to_expand([node.log_prob for node in level[: limit.breadth]])
 
     def drafted(self, expanded: int) -> None:
         """Record the time of a finished level."""
@@ -209,7 +209,7 @@ class Sizer:
         self.known.level.add(expanded, self._now - start)
 
     def keep(self, root: int, tried: Sequence[Node], limit: TreeSettings) -> DraftTree:
-        scores = sorted((node.score for node in tried), reverse=True)[: limit.budget]
+        scores = sorted((node.log_prob for node in tried), reverse=True)[: limit.budget]
         count = self.known.to_keep(scores) if self.known.ready else self.start.budget
         self._nodes = best_nodes(tried, min(count, limit.budget))
         return build_tree(root, self._nodes)
@@ -218,9 +218,9 @@ class Sizer:
         """The nodes worth verifying of a tree that cost nothing to draft."""
         nodes: list[Node] = []
         for node in range(1, len(tree)):
-            above, log_prob = tree.parents[node], tree.log_probs[node]
+            above = tree.parents[node]
             parent = nodes[above - 1] if above else None
-            nodes.append(Node(tree.tokens[node], parent, log_prob, log_prob, tree.depths[node]))
+            nodes.append(Node(tree.tokens[node], parent, tree.log_probs[node], tree.depths[node]))
         return self.keep(tree.tokens[0], nodes, limit)
 
     def moved(self, places: Sequence[int]) -> None:
@@ -234,16 +234,12 @@ class Sizer:
             return
         known, path = self.known, verified.path
         for node in nodes:
-            known.accepted.add(node.score, node.place in path)
+            known.accepted.add(node.log_prob, node.place in path)
             if node.expanded:
-                known.extended.add(node.score, node.place in path[:-1])
+                known.extended.add(node.log_prob, node.place in path[:-1])
         known.verified.add(len(drafted.tree), verified.seconds)
         if drafted.cycle:  # the first reads the prompt
             expanded = sum(node.expanded for node in nodes)
-            known.learn(verified.gained, cycle_seconds(drafted, verified), len(nodes), expanded)
-
-
-def cycle_seconds(drafted: Drafted, verified: Verified) -> float:
-    """Time of a whole cycle, transfer to and from the target included."""
-    at_work = drafted.seconds + verified.seconds + verified.other_seconds
-    return at_work + verified.network_seconds
+            at_work = drafted.seconds + verified.seconds + verified.other_seconds
+            seconds = at_work + verified.network_seconds
+            known.learn(verified.gained, seconds, len(nodes), expanded)

@@ -191,11 +191,6 @@ class Trace:
         return [event.gained for event in self.of(Verified)]
 
     @property
-    def choices(self) -> list[int | None]:
-        """TLI's N in each cycle; None for drafters without TLI."""
-        return [event.tli for event in self.of(Drafted)]
-
-    @property
     def target_calls(self) -> int:
         """Target forwards, the prefill included."""
         return len(self.of(Prefilled)) + len(self.of(Verified))

@@ -73,7 +73,6 @@ LARGEST = 2**53  # of any number in a trace
 Whole = Annotated[int, Meta(ge=0, le=LARGEST)]
 Parent = Annotated[int, Meta(ge=-1, le=LARGEST)]
 Real = Annotated[float, Meta(ge=-LARGEST, le=LARGEST)]
-RANK_DECAY = 2.3  # assumed power law of how often the target chooses the child of each rank
 
 
 @dataclass(frozen=True)
@@ -150,15 +149,14 @@ class Frontier:
 class Node:
     """A node of a growing tree.
 
-    parent  None for the root's children
-    score   the value that decides whether it is kept
-    row     its row among the nodes that were expanded with it
-    place   its index in the tree, once it is kept
+    parent    None for the root's children
+    log_prob  cumulative from the root; it decides whether the node is kept
+    row       its row among the nodes that were expanded with it
+    place     its index in the tree, once it is kept
     """
 
     token: int
     parent: Node | None
-    score: float
     log_prob: float
     depth: int
     row: int = 0
@@ -169,7 +167,7 @@ class Node:
 class Sizing(Protocol):
     """How large a tree grows.
 
-    begin      starts a tree; returns the score below which nodes are skipped
+    begin      starts a tree; returns the log-probability below which nodes are skipped
     to_expand  how many nodes of a level, best first, to expand; 0: draft no further
     drafted    ends a level in which this many nodes were expanded
     keep       the tree of the nodes worth verifying, in the order in which they were tried
@@ -199,7 +197,7 @@ class Fixed:
 
 def grow(
     root: int, root_logits: Tensor, expand: Callable[[Frontier], Tensor], limit: TreeSettings,
-    sizing: Sizing | None = None, static: bool = False, words: Tensor | None = None,
+    sizing: Sizing | None = None, words: Tensor | None = None,
 ) -> DraftTree:  # fmt: skip
     """Grow a tree by the drafter's cumulative log-probability, then keep the best nodes.
 
@@ -209,31 +207,28 @@ def grow(
     root_logits  [V] the drafter's logits after the root
     expand       turns a frontier of b nodes into their logits [b, V]
     sizing       may stop before the limit; None: the limit is the tree's size
-    static       choose only by each child's rank, so that the tree always has the same shape, as in
-                 EAGLE-1 and Medusa
     words        [V] token ids of the logits; None: each one's place
     """
     sizing = sizing or Fixed()
     device, least = root_logits.device, sizing.begin()
     breadth = min(limit.breadth, root_logits.shape[-1])
-    worth = [rank_worth(rank) for rank in range(1, breadth + 1)] if static else None
-    tried = _children(root_logits[None], [None], breadth, worth, least, words)
+    tried = _children(root_logits[None], [None], breadth, least, words)
     level, depth = tried, 1
     seen = np.zeros((1, 0), np.bool_)
     while count := sizing.to_expand(level, depth, limit):
         parents = level[:count]
         frontier, seen = _frontier(parents, seen, depth, device)
-        found = _children(expand(frontier), parents, breadth, worth, least, words)
-        tried, level = tried + found, sorted(found, key=lambda node: -node.score)
+        found = _children(expand(frontier), parents, breadth, least, words)
+        tried, level = tried + found, sorted(found, key=lambda node: -node.log_prob)
         sizing.drafted(count)
         depth += 1
     return sizing.keep(root, tried, limit)
 
 
 def best_nodes(tried: Sequence[Node], count: int) -> list[Node]:
-    """The `count` nodes with the highest scores, in the order of `tried`."""
+    """The `count` nodes with the highest probabilities, in the order of `tried`."""
     # The stable sort keeps a parent before a child that ties with it, so no node loses its parent.
-    best = sorted(range(len(tried)), key=lambda place: -tried[place].score)[:count]
+    best = sorted(range(len(tried)), key=lambda place: -tried[place].log_prob)[:count]
     return [tried[place] for place in sorted(best)]
 
 
@@ -257,12 +252,6 @@ def best_children(
     return log_probs, places if words is None else words[places]
 
 
-def rank_worth(rank: int) -> float:
-    """Log of how often the target chooses the child of a rank, from 1 on: an assumed power law."""
-    # In steps of 1/1024, so that sums are exact and equal scores stay equal.
-    return round(1024 * (math.log(0.7) - RANK_DECAY * math.log(rank))) / 1024
-
-
 def _frontier(
     parents: Sequence[Node], seen: NDArray[np.bool_], level: int, device: torch.device
 ) -> tuple[Frontier, NDArray[np.bool_]]:
@@ -276,24 +265,21 @@ def _frontier(
 
 
 def _children(
-    logits: Tensor, parents: Sequence[Node | None], breadth: int, worth: Sequence[float] | None,
-    least: float, words: Tensor | None,
+    logits: Tensor, parents: Sequence[Node | None], breadth: int, least: float,
+    words: Tensor | None,
 ) -> list[Node]:  # fmt: skip
     """The most probable next tokens of each parent, best first; None is the root.
 
     logits  [b, V]
-    worth   of each rank, if scores depend on ranks
     """
     best_probs, best_tokens = best_children(logits, breadth, words)
     found: list[Node] = []
     for parent, log_probs, tokens in zip(
         parents, best_probs.tolist(), best_tokens.tolist(), strict=True
     ):
-        score, log_prob, depth = (
-            (parent.score, parent.log_prob, parent.depth + 1) if parent else (0.0, 0.0, 1)
-        )
-        for gain, more, token in zip(worth or log_probs, log_probs, tokens, strict=True):
-            if not score + gain >= (least if parent or found else -math.inf):  # also for NaN
+        so_far, depth = (parent.log_prob, parent.depth + 1) if parent else (0.0, 1)
+        for more, token in zip(log_probs, tokens, strict=True):
+            if not so_far + more >= (least if parent or found else -math.inf):  # also for NaN
                 break
-            found.append(Node(token, parent, score + gain, log_prob + more, depth))
+            found.append(Node(token, parent, so_far + more, depth))
     return found

@@ -38,10 +38,8 @@ class Drafter(ABC):
     offline = False  # whether the newest proposal was written while the link was lost
     net: Any  # the trained part, if it has weights
     precision: str | None = "float32"  # of drafts, or int8; None: no network
-    static = False  # a tree of fixed shape, as in the first EAGLE
     vocabulary: Tensor | None = None  # [D] ascending ids of the tokens it can draft; None: all V
     head: Matrix  # of a run: logits [.., D] of its vocabulary
-    needs_local_target = False  # whether it needs the target in the same process
 
     @cached_property
     def sizer(self) -> Sizer:
@@ -90,7 +88,7 @@ class Drafter(ABC):
     ) -> DraftTree:  # fmt: skip
         """A tree below `token`, of the requested shape or sized as it grows."""
         sizing = self.sizer if settings.auto else None
-        return grow(token, logits, expand, settings, sizing, self.static, self.vocabulary)
+        return grow(token, logits, expand, settings, sizing, self.vocabulary)
 
     def learn(self, drafted: Drafted, verified: Verified) -> None:
         """Learn from the last proposal: its accepted nodes and times."""

@@ -133,18 +133,14 @@ class FeatureDrafter(Trained, Stepwise):
 
 
 class EagleDrafter(FeatureDrafter):
-    """Drafts with an EAGLE head. Features are the target's last hidden states after its norm.
-
-    static  a tree of fixed shape, as in the first EAGLE (arXiv 2401.15077)
-    """
+    """Drafts with an EAGLE head. Features are the target's last hidden states after its norm."""
 
     method, label = "eagle2", "EAGLE-2"
     net: EagleNet
     net_class = EagleNet
 
-    def __init__(self, net: EagleNet, target: Target, name: str = "", static: bool = False) -> None:
+    def __init__(self, net: EagleNet, target: Target, name: str = "") -> None:
         super().__init__(net, target, name)
-        self.static = static
         self.rope = Rope(net.config.head_dim, plain_rope(target), target.context)
 
     @property

@@ -9,13 +9,10 @@ from moa_core.errors import UserError
 
 VANILLA = "vanilla"  # plain decoding
 NGRAM = "ngram"
-AUTO = "moa-auto"  # all trained N, one chosen for each cycle
 LOOKUP = "+ngram"  # after a name: its drafts and those of n-gram lookup in one tree
 MOA = re.compile(r"moa-n(\d{1,4})")
 LABELS = {  # of methods that are not in the registry
-    AUTO: "MoA, auto N",
     "given": "Drafter",
-    "eagle": "EAGLE",
     "hf-generate": "transformers generate",
     "hf-lookup": "transformers lookup",
     "llama-cpp": "llama.cpp",

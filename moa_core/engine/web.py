@@ -51,7 +51,7 @@ def web_drafter(drafter: Drafter, target: Target) -> Onnx:
     """The drafter as `Web` draws it. UserError for one that a browser cannot run."""
     kind = QUICK.get(type(drafter))
     quick = drafter if kind is None else kind(drafter, target, True)
-    if not isinstance(quick, OnnxMoA | OnnxEagle) or quick.static:
+    if not isinstance(quick, OnnxMoA | OnnxEagle):
         raise UserError(f"{drafter.name} cannot draft in a browser: MoA and EAGLE-2 can.")
     weights = quick.weights()
     if weights is None or any(one.dtype != torch.float32 for one in weights):

@@ -41,8 +41,6 @@ class Remote:
         self, address: Address, target: Target, drafter: Drafter, streams: bool = False,
         silence: float = SILENCE, link: Link | None = None,
     ) -> None:  # fmt: skip
-        if drafter.needs_local_target:
-            raise UserError(f"{drafter.name} cannot draft over a link: name another drafter.")
         self._kind = address.kind
         self._least, self._link = silence, link
         self.traffic = Traffic()

@@ -10,16 +10,7 @@ from typing import Any, NamedTuple
 
 from moa_core.assets import ASSETS
 from moa_core.decoding.tree import TreeSettings
-from moa_core.drafters.names import (
-    AUTO,
-    LOOKUP,
-    NGRAM,
-    family,
-    matched,
-    method_name,
-    no_such,
-    tli_of,
-)
+from moa_core.drafters.names import LOOKUP, NGRAM, family, matched, method_name, no_such, tli_of
 from moa_core.drafters.registry import found_in, without_weights
 from moa_core.errors import UserError
 from moa_core.loading import gguf
@@ -36,7 +27,6 @@ from moa_core.untrusted import Count, read_config, section, value
 
 DEFAULT_DRAFTER = "moa-n0"  # drafts without the target's own layers
 HUB_ID = re.compile(r"[^/@\s]*[^/@\s.][^/@\s]*/[^/@\s]*[^/@\s.][^/@\s]*(@[^@\s]+)?")
-DERIVED = {"eagle": "eagle2"}  # methods that need no files of their own
 
 
 class DrafterInfo(NamedTuple):
@@ -60,10 +50,9 @@ class Installed(NamedTuple):
     @property
     def methods(self) -> list[str]:
         """What it can draft with, the methods without files of their own included."""
-        derived = [one for one, source in DERIVED.items() if source in self.drafters]
         moa = sorted((one for one in self.drafters if family(one) == "moa"), key=tli_of)
-        auto, mixed = [AUTO] if len(moa) > 1 else [], [one + LOOKUP for one in moa[:1]]
-        return [*dict.fromkeys([*self.drafters, *derived, *mixed, *auto, *without_weights()])]
+        mixed = [one + LOOKUP for one in moa[:1]]
+        return [*dict.fromkeys([*self.drafters, *mixed, *without_weights()])]
 
 
 def models_folder() -> Path:
@@ -163,8 +152,8 @@ def drafter_name(spec: str) -> str:
     known = known_drafters()
     if found := matched(spec, known):
         return found
-    if spec.endswith(LOOKUP):
-        return drafter_name(spec.removesuffix(LOOKUP)) + LOOKUP
+    if spec.casefold().endswith(LOOKUP):
+        return drafter_name(spec[: -len(LOOKUP)]) + LOOKUP
     if folder_of(spec) or "/" in spec or spec.startswith((".", "~")):
         return spec
     if family(spec) == "moa":
@@ -175,9 +164,9 @@ def drafter_name(spec: str) -> str:
 def with_files(spec: str) -> str:
     """The name of the drafter whose files a drafter uses. UserError for one without files."""
     name = drafter_name(spec).removesuffix(LOOKUP)
-    if name in (*without_weights(), AUTO):
+    if name in without_weights():
         raise UserError(f"{name} has no files of its own: name a drafter that has.")
-    return name if folder_of(name) else DERIVED.get(name, name)
+    return name
 
 
 def layers_needed(spec: str | None) -> int:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -20,12 +19,9 @@ from transformers import (
     PreTrainedModel,
 )
 
-from moa_core.drafters.auto import AutoDrafter
 from moa_core.drafters.base import Drafter, Stepwise
-from moa_core.drafters.eagle import EagleDrafter
 from moa_core.drafters.lookup import WithLookup
-from moa_core.drafters.moa import MoADrafter
-from moa_core.drafters.names import AUTO, LOOKUP, family
+from moa_core.drafters.names import LOOKUP
 from moa_core.drafters.registry import without_weights
 from moa_core.engine import accelerate, accelerate_drafter
 from moa_core.errors import UserError, first_line, saying
@@ -195,17 +191,15 @@ def load_drafter(spec: str | Path | None, target: Target, tli: int | None = None
     """Load a drafter for a target: a bundled name, a folder or a Hub id; with +ngram behind it, a
     drafter whose tree also has what n-gram lookup finds.
 
-    None: the default target's MoA drafter. "eagle" and "moa-auto" are those of `load_method`, with
-    bundled drafters.
+    None: the default target's MoA drafter.
 
     tli  the target's last layers that a MoA drafter reuses, where its files do not name them
     """
     spec = catalog.default_drafter() if spec is None else catalog.drafter_name(str(spec))
     if spec.endswith(LOOKUP):
         return _with_lookup(load_drafter(spec.removesuffix(LOOKUP), target, tli))
-    derived = spec in (*without_weights(), *catalog.DERIVED, AUTO)
-    if derived and not catalog.folder_of(spec):
-        return load_method(catalog.bundle(), spec, target)
+    if spec in without_weights() and not catalog.folder_of(spec):
+        return without_weights()[spec]()
     place = catalog.locate(spec)
     folder, name = catalog.files_of(place), _called(place)
     config = read_config(folder)
@@ -228,32 +222,19 @@ def load_method(
 ) -> Drafter:  # fmt: skip
     """Load one of a target's drafters by its method.
 
-    Also "eagle", its EAGLE-2 head with the first EAGLE's fixed tree; "moa-auto", all its MoA
-    drafters, one of which is chosen in each cycle; "moa-n0+ngram", with lookup; and those without
-    weights.
+    Also "moa-n0+ngram", with lookup, and those without weights.
 
     loaded  drafters by method, whose weights others share
     """
     if make := without_weights().get(method):
         return make()
-
-    def part(name: str) -> Drafter:
-        there = (loaded or {}).get(name)
-        return there.fork() if there else load_method(models, name, target)
-
     if method.endswith(LOOKUP):
-        return _with_lookup(part(method.removesuffix(LOOKUP)))
-    if method == AUTO:
-        found = [part(one) for one in models.drafters if family(one) == "moa"]
-        return AutoDrafter([one for one in found if isinstance(one, MoADrafter)])
-    info = models.drafters[catalog.DERIVED.get(method, method)]
+        name = method.removesuffix(LOOKUP)
+        there = (loaded or {}).get(name)
+        return _with_lookup(there.fork() if there else load_method(models, name, target))
+    info = models.drafters[method]
     drafter = load_drafter(info.name, target)
     drafter.tree = info.tree  # published drafters do not name theirs
-    if method in catalog.DERIVED:
-        if not isinstance(drafter, EagleDrafter):
-            words = "is not an EAGLE head, so it cannot draft like the first EAGLE"
-            raise UserError(f"{info.name} {words}.")
-        drafter.name, drafter.static = method, True
     return drafter
 
 
@@ -266,12 +247,7 @@ def _with_lookup(drafter: Drafter) -> Drafter:
 def drafters_beside(specs: Sequence[str], report: Report = silent) -> list[Drafting]:
     """The memory that drafters need, from their files, which are downloaded if necessary."""
     names = [catalog.drafter_name(spec).removesuffix(LOOKUP) for spec in specs]
-    needed = chain.from_iterable(
-        catalog.bundled_moa().values() if name == AUTO else [name]
-        for name in names
-        if name not in without_weights()
-    )
-    places = [catalog.locate(catalog.DERIVED.get(name, name)) for name in needed]
+    places = [catalog.locate(name) for name in names if name not in without_weights()]
     return [stored(catalog.files_of(place, report), pinned(place)) for place in places]
 
 

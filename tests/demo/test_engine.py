@@ -7,7 +7,7 @@ import pytest
 import demo.engine as module
 from demo.engine import MOST_NEW_TOKENS, Engine, Request
 from moa_core.errors import UserError
-from moa_core.loading.catalog import DrafterInfo, Installed
+from moa_core.loading.catalog import DrafterInfo
 from tests.demo.conftest import PROMPT, TREE, WITHOUT_FILES
 
 
@@ -81,13 +81,3 @@ def test_runs_take_turns(loads):
     assert not done.wait(0.05)
     first.close()
     assert done.wait(5) and not engine.busy
-
-
-def test_auto_n_is_offered_where_there_are_several_bundled_n(loads, monkeypatch):
-    assert "moa-auto" not in Engine().methods()  # `loads` knows of no bundle
-    there = Installed("fake", module.bundle().drafters, bundled=True)
-    monkeypatch.setattr(module, "bundle", lambda: there)
-    engine = Engine()
-    assert engine.methods()[:3] == ["moa-n0", "moa-n0+ngram", "moa-n1"] and engine.stops() == [0, 1]
-    list(engine.prepare(Request(PROMPT, "moa-auto")).events)
-    assert "moa-auto" in loads

@@ -28,7 +28,7 @@ def target() -> Target:
 
 def test_all_methods_write_the_targets_own_text(target, bundle):
     twin = target.fork()
-    ours = ["vanilla", "eagle", "ngram", "moa-n1"]
+    ours = ["vanilla", "eagle2", "ngram", "moa-n1"]
     methods = load_methods([*ours, "hf-generate", "hf-lookup"], target)
     for ids, ends in zip(IDS, (True, False), strict=True):
         stop = (plain_greedy(target, ids, 8)[7],) if ends else ()  # an end within reach

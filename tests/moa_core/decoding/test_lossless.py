@@ -28,14 +28,14 @@ TREES = {
     "deep": TreeSettings(depth=12, breadth=3, budget=30),
     "auto": AUTO,
 }
-SIZED = ("vanilla", "moa-n0", "moa-n3", "moa-auto", "moa-n1+ngram", "eagle", "independent", "ngram")
+SIZED = ("vanilla", "moa-n0", "moa-n3", "moa-n1+ngram", "independent", "ngram")
 
 
 def fitting(prompt: list[int], target: Target) -> list[int]:
     return [token % target.config.vocab_size for token in prompt]
 
 
-PEERS = ("eagle3", "medusa", "tandem", "independent", "ngram", "eagle")
+PEERS = ("eagle3", "medusa", "tandem", "independent", "ngram")
 WITH = {  # peers whose forwards depend on a target's form
     "llama": PEERS, "llama, 5 heads on 1": ("eagle3",), "qwen3": ("eagle3",),
     "llama, scaled rope": ("tandem",), "qwen2": ("tandem",),

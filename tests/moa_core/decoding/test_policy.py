@@ -99,14 +99,13 @@ def test_sure_drafts_go_deep_and_unsure_ones_do_not():
     assert max(deep.depths) >= 8 and max(shallow.depths) <= 2
 
 
-@pytest.mark.parametrize("static", [False, True])
-def test_until_anything_is_known_the_tree_is_the_one_asked_for(static):
+def test_until_anything_is_known_the_tree_is_the_one_asked_for():
     world, shape = World(), TreeSettings(4, 3, 9)
     for token in range(12):
         root = world.logits[token]
         limit = TreeSettings(6, 3, 20, auto=True)
-        auto = grow(token, root, world.expand, limit, Sizer(shape), static=static)
-        fixed = grow(token, root, world.expand, shape, static=static)
+        auto = grow(token, root, world.expand, limit, Sizer(shape))
+        fixed = grow(token, root, world.expand, shape)
         assert paths(auto) == paths(fixed)
         assert sorted(auto.log_probs) == pytest.approx(sorted(fixed.log_probs), abs=1e-5)
 
@@ -161,10 +160,10 @@ def test_on_a_gpu_the_drafters_own_tree_takes_its_place():
 
 def test_a_path_that_ends_at_an_expanded_node_says_that_it_did_not_go_on():
     sizer = Sizer(TreeSettings(3, 1, 3))
-    first = Node(5, None, 0.0, 0.0, 1, expanded=True)
-    second = Node(6, first, -0.5, -0.5, 2, expanded=True)
+    first = Node(5, None, 0.0, 1, expanded=True)
+    second = Node(6, first, -0.5, 2, expanded=True)
     for offline in (True, False):  # what was written offline teaches nothing
-        tree = sizer.keep(1, [first, second, Node(7, second, -1.0, -1.0, 3)], AUTO)
+        tree = sizer.keep(1, [first, second, Node(7, second, -1.0, 3)], AUTO)
         verified = Verified(3, (1, 2), 0, (), (), (), (), 0.1, 0.0)
         sizer.learn(Drafted(3, 0, tree, 0.1, offline=offline), verified)
         assert sizer.known.cycles == (not offline)

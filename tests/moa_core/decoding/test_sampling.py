@@ -33,7 +33,7 @@ LENGTH = 3
 PROMPT = [1, 3]
 TEXTS = 1500
 METHODS = (
-    "vanilla", "moa-n0", "moa-n1", "moa-n3", "moa-auto", "moa-n0+ngram", "eagle2", "eagle",
+    "vanilla", "moa-n0", "moa-n1", "moa-n3", "moa-n0+ngram", "eagle2",
     "independent", "ngram",
 )  # fmt: skip
 PLAUSIBLE, IMPOSSIBLE = 1e-3, 1e-9  # p-values

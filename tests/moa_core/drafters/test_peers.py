@@ -77,19 +77,6 @@ def _training_logits(drafter: Drafter, target: Target, batch: Batch, root: int) 
     return target.head(scored[0])[0, root:-1]
 
 
-def test_the_first_eagle_drafts_trees_of_one_shape():
-    target, shape = tiny_target(), TreeSettings(4, 3, 9)
-    drafter = fresh("eagle2", target, 1)
-    shapes = []
-    for static in (False, True):
-        drafter.static = static
-        run = traced(target, drafter, PROMPTS[0], max_new_tokens=30, tree=shape)
-        trees = [event.tree for event in run.of(Drafted)]
-        shapes.append({tree.parents for tree in trees if len(tree) == 10})
-        assert all(0 < tree.draft_prob(node) <= 1 for tree in trees for node in range(len(tree)))
-    assert len(shapes[0]) > 1 and len(shapes[1]) == 1
-
-
 @pytest.mark.parametrize(
     ("ids", "shape", "tokens", "parents", "probs"),
     [

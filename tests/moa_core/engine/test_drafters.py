@@ -75,10 +75,10 @@ def test_eight_bits_cost_drafters_little_acceptance(bundled, method):
     assert taus[0] == pytest.approx(taus[1], rel=MARGIN)
 
 
-@pytest.mark.parametrize("method", ["moa-n0", "moa-n1", "eagle2", "moa-auto"])
+@pytest.mark.parametrize("method", ["moa-n0", "moa-n1", "eagle2"])
 def test_the_bundles_text_is_the_targets(bundled, method):
     assert type(bundled) is OnnxTarget
-    tree = AUTO if method in ("moa-n0", "moa-auto") else TreeSettings(12, 3, 30)
+    tree = AUTO if method == "moa-n0" else TreeSettings(12, 3, 30)
     drafter = load_drafter(method, bundled)
     ids = prompt_ids(bundled.tokenizer, "Tell me a story about a dog and a red ball.")
     plain = Target(bundled.model, bundled.tokenizer)

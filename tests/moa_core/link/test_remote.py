@@ -23,7 +23,6 @@ from moa_core.decoding.trace import (
 from moa_core.decoding.tree import AUTO, DraftTree
 from moa_core.decoding.verifier import LinkLost
 from moa_core.decoding.verify import Sampling
-from moa_core.drafters.auto import AutoDrafter
 from moa_core.drafters.base import Drafter, Vanilla
 from moa_core.errors import UserError
 from moa_core.link import server as servers
@@ -51,7 +50,6 @@ from tests.serving import Caller, CutLink, scripted, serving, until
 METHODS = ("moa-n0", "moa-n1", "moa-n3", "eagle2", *FRESH, "vanilla", "streamed")
 CUT = ("moa-n1", "eagle2", "independent", "vanilla", "streamed")
 SAMPLED = Sampling(0.8, seed=3)
-AUTO_N = AutoDrafter([useful("moa-n0", TARGET), useful("moa-n1", TARGET)])
 
 
 @pytest.fixture(scope="module")
@@ -165,7 +163,6 @@ def test_a_client_with_its_part_of_the_target_needs_no_other_weights(served, tmp
         ({"url": "ws://127.0.0.1:99999"}, TARGET, Vanilla(), "not an address"),
         ({"url": "ws://127.0.0.1:9"}, TARGET, Vanilla(), "no server"),
         ({"kind": "int4"}, TARGET, Vanilla(), "Invalid enum value"),
-        ({}, TARGET, AUTO_N, "moa-auto cannot draft over a link"),
     ],
 )
 def test_who_cannot_be_served_is_told_why(to, target, drafter, words, served):

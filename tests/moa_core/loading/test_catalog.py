@@ -14,7 +14,6 @@ from moa_core.drafters.registry import without_weights
 from moa_core.errors import UserError
 from moa_core.loading.catalog import (
     DrafterInfo,
-    Installed,
     bundled_drafters,
     default_target,
     drafter_name,
@@ -24,7 +23,7 @@ from moa_core.loading.catalog import (
     named,
 )
 from moa_core.loading.catalog import bundle as bundle_of
-from moa_core.loading.load import load_drafter, load_method, load_target, wanted_drafts
+from moa_core.loading.load import load_drafter, load_target, wanted_drafts
 from moa_core.loading.presets import LLAMA3_EAGLE, PRESETS
 from moa_core.model.target import Target
 
@@ -46,8 +45,8 @@ def test_the_bundle_is_listed_from_its_configs(bundle):
     ("text", "name"),
     [
         ("MoA-N1", "moa-n1"), ("MoA N=1", "moa-n1"), ("Eagle2", "eagle2"), ("EAGLE-2", "eagle2"),
-        ("none", "vanilla"), ("N-gram lookup", "ngram"), ("MoA, auto N", "moa-auto"),
-        ("EAGLE", "eagle"), ("./mine", "./mine"), ("a/b@main", "a/b@main"),
+        ("none", "vanilla"), ("N-gram lookup", "ngram"),
+        ("./mine", "./mine"), ("a/b@main", "a/b@main"),
     ],
 )  # fmt: skip
 def test_a_drafter_goes_by_its_label_and_in_any_case(bundle, text, name):
@@ -71,7 +70,7 @@ def config_in(folder: Path, **config: Any) -> str:
 
 
 def test_layers_are_known_before_the_target(bundle, tmp_path):
-    known = {None: 0, "moa-n1": 1, "eagle2": 0, "ngram": 0, "eagle": 0, "moa-auto": 0}
+    known = {None: 0, "moa-n1": 1, "eagle2": 0, "ngram": 0}
     assert {spec: layers_needed(spec) for spec in known} == known
     assert layers_needed(config_in(tmp_path / "a", drafter={"method": "moa", "tli": 2})) == 2
 
@@ -99,7 +98,7 @@ def test_named_drafters_have_their_trees_and_one_method_each(tmp_path):
     assert named("", [ours], llama3).drafters["moa-n0"].tree.depth == 4
     assert named("", [raw], llama3).drafters["moa-n0"].tree == large
     assert named("", [], llama3).drafters["eagle2"] == (LLAMA3_EAGLE, "eagle2", 0, large)
-    methods = ["moa-n0", "eagle2", "eagle", "moa-n0+ngram", *without_weights()]
+    methods = ["moa-n0", "eagle2", "moa-n0+ngram", *without_weights()]
     assert named("", [raw, head]).methods == methods
     with pytest.raises(UserError, match=r"ours and .*raw are both moa-n0 drafters"):
         named("", [ours, raw])
@@ -116,7 +115,7 @@ def test_presets_are_pinned_to_commits():
 
 
 MOA = DrafterInfo("moa-n0", "moa", 0, TreeSettings())
-OFFERED = ", ".join(("eagle2, moa-n0, moa-n1, eagle, moa-n0+ngram, moa-auto", *without_weights()))
+OFFERED = ", ".join(("eagle2, moa-n0, moa-n1, moa-n0+ngram", *without_weights()))
 REFUSED: list[tuple[Callable[[Target], object], str]] = [
     (
         lambda t: load_drafter("eagl2", t),
@@ -127,10 +126,6 @@ REFUSED: list[tuple[Callable[[Target], object], str]] = [
     (lambda t: load_drafter("moa-n2", t), r"N = 2 \(trained: 0, 1\).* --methods moa-n2"),
     (lambda t: load_drafter("ngram+ngram", t), "ngram cannot be joined with lookup"),
     (lambda t: load_drafter("moa-n0", t, 1), "trained for TLI N=0 and cannot draft with N=1"),
-    (
-        lambda t: load_method(Installed("", {"eagle2": MOA}), "eagle", t),
-        "moa-n0 is not an EAGLE head",
-    ),
     (lambda t: load_target("moa-n0"), "moa-n0 is a drafter"),
     (lambda t: load_target(dtype="int7"), "^Unknown dtype 'int7'"),
     (lambda t: load_target(bits=3), "in 4 or 8 bits, not in 3"),

@@ -22,10 +22,10 @@ def test_defaults_are_the_bundled_target_and_moa(bundle):
     assert isinstance(load_drafter("none", target), Vanilla)
     assert load_target(bundle / "tiny").name == "tiny"
     assert load_drafter(bundle / "eagle2", target).name == "eagle2"
-    for name in ("eagle2", "eagle", "ngram", "moa-auto"):
+    for name in ("eagle2", "ngram", "moa-n1+ngram"):
         assert load_drafter(name.upper(), target).name == name
-    shared = load_method(bundled(), "moa-auto", target, {"moa-n1": drafter})
-    assert shared.candidates[1].net is drafter.net is not shared.candidates[0].net
+    shared = load_method(bundled(), "moa-n1+ngram", target, {"moa-n1": drafter})
+    assert shared.net is drafter.net
 
 
 @pytest.mark.parametrize(
