@@ -48,8 +48,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--top-k", type=int, default=0, help="0: off")
     add("--seed", type=int, default=0, help="of sampling")
     add("--threads", type=int, help="CPU threads; default: one for each core")
-    add("--stop", action="append", default=[], metavar="TEXT", help="end before this text; may be "
-        "given several times")
     add("--ignore-eos", action="store_true", help="go on after the end of turn")
     add("--server", help="ws://host:port of a server that runs the target")
     add_token(parser, "the server's access token")
@@ -97,9 +95,7 @@ def run(options: argparse.Namespace) -> None:
     prompt = options.prompt if ids is None else ids
     plain = drafter.name == VANILLA  # as an API does it: the server pushes a token a message
     with Remote(address, target, drafter, plain) if address else nullcontext() as remote:
-        pieces = generate(
-            target, drafter, prompt, settings, stop=options.stop, raw=options.raw, remote=remote
-        )
+        pieces = generate(target, drafter, prompt, settings, raw=options.raw, remote=remote)
         text, last = _shown(pieces, silent=options.json)
     assert last.trace is not None, "the last piece has the run"
     words = None if target.tokenizer is None else text

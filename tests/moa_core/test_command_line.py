@@ -77,14 +77,6 @@ def test_text_is_printed_as_it_is_decoded_and_then_its_figures(bundle, capsys, m
     assert seen[0] != seen[1] and seen[-1] == report["text"]
 
 
-def test_a_stop_string_ends_the_text_before_it(bundle, capsys):
-    whole = json.loads(run(capsys, *FOX, "--json"))["text"]
-    stop = whole[len(whole) // 2 :][:3]
-    words = ("--stop", "never there", "--stop", stop)
-    report = json.loads(run(capsys, *FOX, *words, "--json"))
-    assert report["text"] == whole[: whole.index(stop)] and report["reason"] == "stop"
-
-
 def test_ids_may_stand_in_for_a_prompt_also_without_a_tokenizer(bundle, tmp_path, capsys):
     report = json.loads(run(capsys, "--prompt-ids", "5, 9,33", *SHORT, "--json"))
     assert report["output_ids"] == expected([5, 9, 33])

@@ -1,6 +1,4 @@
-"""Prompts become ids, and ids growing text: nothing lost or added, stop strings cut exactly."""
-
-from itertools import combinations
+"""Prompts become ids, and ids growing text: nothing lost or added."""
 
 import pytest
 import torch
@@ -9,7 +7,6 @@ import moa_core
 from moa_core import Piece, Settings, TreeSettings, UserError, generate
 from moa_core.decoding.trace import OfflineToken
 from moa_core.drafters.base import Vanilla
-from moa_core.generation import StopStrings
 from moa_core.model.target import Target
 from tests.moa_core.decoding.test_offline import Flaky
 from tests.models import drafter_of, speaking_target, tiny_target, traced, useful
@@ -80,53 +77,6 @@ def test_it_ends_where_the_model_ends(target):
     assert pieces(twin, "moa-n1", forever)[-1].trace.output_ids == whole.output_ids
 
 
-def of_whole_characters() -> Target:
-    """A target that writes no halves of characters and no special tokens."""
-    target = speaking_target(tie_word_embeddings=False)
-    tokenizer, head = target.tokenizer, target.model.lm_head.weight
-    pieces = [tokenizer.decode(token) for token in range(len(tokenizer))]
-    kept = [at for at, piece in enumerate(pieces) if piece.isprintable() and piece.isascii()]
-    kept = [at for at in kept if at not in tokenizer.all_special_ids]
-    with torch.no_grad():
-        head[[at for at in range(len(head)) if at not in kept]] = head[kept].mean(0)
-    return target
-
-
-@pytest.mark.parametrize("method", ["vanilla", "moa-n1"])
-def test_a_stop_string_is_cut_exactly_wherever_it_stands(method):
-    """Within a token, over several, over two cycles; and nothing is decoded after it was found."""
-    target = of_whole_characters()
-    drafter = drafter_of(method, target)
-    settings = Settings(40, TREE, eos_ids=())
-    whole = text(list(generate(target, drafter, "Tell me a story.", settings)))
-    for start in range(0, len(whole) - 6, 11):
-        stop = whole[start : start + 6]
-        found = list(generate(target, drafter, "Tell me a story.", settings, stop=stop))
-        assert text(found) == whole[: whole.index(stop)] and found[-1].reason == "stop"
-        gained = len(found[-2].accepted) + (found[-2].bonus is not None)
-        ids = found[-1].trace.output_ids
-        assert stop in target.tokenizer.decode(ids, skip_special_tokens=True)
-        before = target.tokenizer.decode(ids[: len(ids) - gained], skip_special_tokens=True)
-        assert stop not in before
-
-
-@pytest.mark.parametrize(
-    ("stops", "expected"),
-    [
-        (["abc"], "aab"), (["c"], "aabab"), (["b", "abab"], "aa"), (["xyz"], "aababcabd"),
-        (["bab", "abab"], "a"), (["abd", "bc"], "aaba"), ([], "aababcabd"), (["aababcabde"], None),
-    ],
-)  # fmt: skip
-def test_stop_strings_do_not_depend_on_how_the_text_comes(stops, expected):
-    whole = "aababcabd"
-    for count in range(4):
-        for cuts in combinations(range(1, len(whole)), count):
-            ends = StopStrings(stops)
-            parts = [whole[a:b] for a, b in zip((0, *cuts), (*cuts, len(whole)), strict=True)]
-            shown = "".join(map(ends.push, parts)) + ends.rest()
-            assert shown == (whole if expected is None else expected), (parts, stops)
-
-
 def test_without_a_tokenizer_there_are_ids_and_it_stops_when_it_is_told_to():
     target, found = tiny_target(), []
     prompt, enough = [5, 9, 33], lambda: len(found) > 2
@@ -147,9 +97,7 @@ def test_mistakes_are_told_before_the_first_piece(target):
         (generate(target, drafter, []), "prompt is empty"),
         *((generate(target, drafter, odd), "A prompt is a text, a chat") for odd in NO_PROMPTS),
         (generate(target, drafter, torch.tensor([99_999])), "outside the target's vocabulary"),
-        (generate(target, drafter, PROMPT, stop=["x", ""]), "at least one character"),
         (generate(silent, drafter, PROMPT), "has no tokenizer"),
-        (generate(silent, drafter, [5, 9], stop="x"), "has no tokenizer"),
     ):
         with pytest.raises(UserError, match=words):
             next(run)
