@@ -22,12 +22,11 @@ from demo.session import Shared, Visit, connect, show_results
 OLDER = "<b>The results below are those from before.</b>"
 WIDTHS = {"Method": 140, "τ": 60, "Tokens/s (min–max)": 180, "Tree": 130, "Runs": 60}  # pixels
 TABLE_NOTE = (
-    "τ: tokens gained per target call after the prefill, bonus included; a last cycle that is cut "
-    "short counts in full. Figures are from each method’s run with the median tokens/s (of two "
-    "runs, the slower); ranges cover all runs. Tokens/s include the prefill; decoding alone does "
-    "not. Acceptance rate: accepted drafts per drafted node. Tree: "
-    "depth-breadth-budget, or auto with the mean number of drafts. Rounding can change a text "
-    "where two tokens are almost equally probable; then the gap between their logits is small."
+    "τ: new tokens per target call after the prefill, bonus included. Figures are from each "
+    "method’s run with the median tokens/s (of two runs, the slower); ranges cover all runs. "
+    "Tokens/s include the prefill; decoding alone does not. Acceptance rate: accepted drafts per "
+    "drafted node. Tree: depth-breadth-budget, or auto with the mean number of drafts. Rounding "
+    "can change a text where two tokens are almost equally probable; then the gap between their logits is small."
 )
 Draw = Callable[[Comparison, list[Row]], dict[str, Any]]  # what else a comparison shows, by name
 

@@ -49,6 +49,7 @@ def decode(
         run = _speculate(verifier, drafter, text, shape, capacity, sampling, clock, should_stop)
         with closing(run):
             for event in run:
+                clock.pause()
                 yield event
                 clock.resume()
     finally:

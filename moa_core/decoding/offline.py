@@ -175,16 +175,15 @@ class OfflineRun(Drafter):
         began = monotonic()
         while True:
             writer = alone if alone is not None and alone.able else None
-            if self._far.back(0 if writer else LOOK):
+            back = self._far.back(0 if writer else LOOK)
+            waited += clock.lap("network")
+            if back:
                 try:
                     found = question()
                 except LinkLost:
                     continue
-                clock.lap("network")
                 yield LinkBack(monotonic() - began, len(alone.tokens) if alone else 0)
-                # The whole wait was charged to the network above.
-                return found, self._far.traffic._replace(seconds=0.0)
-            waited += clock.lap("network")
+                return found, self._far.traffic
             if self._should_stop():
                 raise Unanswered("stopped")
             if writer:

@@ -41,9 +41,12 @@ class Stopwatch:
         self.totals["network"] += network
         return spent
 
+    def pause(self) -> None:
+        """The reader of the events takes over: its time does not count."""
+        self._paused = perf_counter()
+
     def resume(self) -> None:
-        """Skip the time since the last lap: the reader of the events used it."""
-        self._mark = perf_counter()
+        self._mark += perf_counter() - self._paused
 
 
 @dataclass(frozen=True)
@@ -187,8 +190,8 @@ class Trace:
 
     @property
     def accepted_lengths(self) -> list[int]:
-        """Tokens gained per verification, bonus included. The last counts in full, even if cut."""
-        return [event.gained for event in self.of(Verified)]
+        """New tokens of each verification, bonus included."""
+        return [len(event.emitted) for event in self.of(Verified)]
 
     @property
     def target_calls(self) -> int:
@@ -197,7 +200,7 @@ class Trace:
 
     @property
     def tau(self) -> float | None:
-        """Acceptance length: tokens gained per target forward after the prefill, bonus included."""
+        """Acceptance length: new tokens per target forward after the prefill, bonus included."""
         lengths = self.accepted_lengths
         return sum(lengths) / len(lengths) if lengths else None
 

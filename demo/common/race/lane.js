@@ -9,9 +9,8 @@ export const figure = (name, value, words) => {
   return made;
 };
 
-// Tokens of a line, and those of a cycle before any cut, bonus included.
+// Tokens of a line.
 const written = ({ accepted = [], bonus, first }) => accepted.length + (bonus || first ? 1 : 0);
-const gained = ({ tree, accepted }) => (tree?.path ?? accepted).length + 1;
 
 export class Lane {
   /** name: its hook; events: those of its TokenView. */
@@ -105,9 +104,9 @@ export class Lane {
     return [tokens, seconds > 0 && tokens > 1 ? tokens / seconds : null];
   }
 
-  /** Tokens per call after the prompt’s; a last cycle that is cut short counts in full. */
+  /** Tokens per call after the prompt’s. */
   get tau() {
-    const lengths = this.cycles.map(gained);
+    const lengths = this.cycles.map(written);
     return lengths.length ? lengths.reduce((sum, one) => sum + one) / lengths.length : null;
   }
 

@@ -213,5 +213,13 @@ def test_a_link_lost_in_the_prefill_is_part_of_its_time_and_all_traffic_is_told(
     answers = [*trace.of(Prefilled), *(verified for _, verified in trace.cycles)]
     assert (answers[0].seconds, trace.seconds["network"]) == (3.0, 3.75)
     way = [(one.network_seconds, one.sent, one.received) for one in answers]
-    assert way == [(0, 3, 7)] + [(0.25, 3, 7)] * 3  # the first wait was charged as a whole
+    assert way == [(0.25, 3, 7)] * 4
     assert [drafted.received for drafted, _ in trace.cycles] == [7] * 3
+
+
+def test_a_tree_verified_once_the_link_is_back_has_its_time(monkeypatch):
+    clocked(monkeypatch, {(Target, "verify"): 2.0})
+    target = tiny_target()
+    trace = run(target, Vanilla(), {2: (False, 1)}, count=4)
+    assert trace.of(LinkBack) and [one.seconds for _, one in trace.cycles] == [2.0] * 3
+    assert (trace.seconds["verify"], trace.seconds["network"]) == (6.0, 0.0)

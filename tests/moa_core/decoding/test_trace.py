@@ -34,8 +34,8 @@ def test_metrics_are_counted_from_the_events():
     ]
     trace = Trace(events=events)
     assert trace.output_ids == [7, 8, 9, 5, 4, 3]
-    assert trace.accepted_lengths == [3, 1, 4]  # the last one uncut
-    assert trace.tau == pytest.approx(8 / 3)
+    assert trace.accepted_lengths == [3, 1, 1]
+    assert trace.tau == pytest.approx(5 / 3)  # as from 6 tokens in 4 calls
     assert trace.target_calls == 4
     assert trace.tokens_per_second == pytest.approx(6 / 3.5)
     assert trace.decode_tokens_per_second == pytest.approx(5 / 2.5)
