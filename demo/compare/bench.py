@@ -26,7 +26,8 @@ TABLE_NOTE = (
     "method’s run with the median tokens/s (of two runs, the slower); ranges cover all runs. "
     "Tokens/s include the prefill; decoding alone does not. Acceptance rate: accepted drafts per "
     "drafted node. Tree: depth-breadth-budget, or auto with the mean number of drafts. Rounding "
-    "can change a text where two tokens are almost equally probable; then the gap between their logits is small."
+    "can change a text where two tokens are almost equally probable; then the gap between their "
+    "logits is small."
 )
 Draw = Callable[[Comparison, list[Row]], dict[str, Any]]  # what else a comparison shows, by name
 
