@@ -1,7 +1,7 @@
 """The stage's link to the server: a WebSocket that the page keeps open, and whose end it notices.
 
 The page says, in JSON:
-    {"do": "run", "lane": drafter or plain, "settings": {...},   a plain run gives way to others
+    {"do": "run", "lane": drafter or plain, "settings": {...},
      "after": tokens after which its link is cut, or null}
     {"do": "measure", "settings": {...}}    the method, EAGLE-2 and plain decoding, in turns
     {"do": "open", "text": a saved trace}
@@ -143,21 +143,18 @@ class Visitor:
             self._say({"said": SORRY, "kind": "error"})
 
     def _run(self, asked: dict[str, Any], stop: Stop) -> None:
-        engine, plain = self._engine, asked.get("lane") == "plain"
+        engine, after = self._engine, asked.get("after")
         request = settings_from(asked.get("settings")).request
-        if plain:
+        lane = "plain" if asked.get("lane") == "plain" else "drafter"
+        if lane == "plain":
             request = requests_for(engine, request)["vanilla"]
-            with giving_way(engine):
-                self._decode("plain", request, lambda: stop() or engine.worker.wanted)
-            return
-        if engine.worker.waits >= MOST_WAITING:
+        elif engine.worker.waits >= MOST_WAITING:
             raise UserError("Too many visitors are waiting: try again in a minute.")
         if words := waiting(engine):
             self._say({"said": words, "kind": "wait"})
         engine.worker.join(self._who)
         try:
-            after = asked.get("after")
-            self._decode("drafter", request, stop, after if isinstance(after, int) else None)
+            self._decode(lane, request, stop, after if isinstance(after, int) else None)
         finally:
             engine.worker.leave(self._who)
 

@@ -140,8 +140,7 @@ function traced(lane, trace) {
     buttons();
     if (link.say({ do: "run", lane: "plain", settings })) return;
     stage.plain.empty("Plain decoding needs the server, which cannot be reached.");
-  } else if (lane === "plain" && !whole) stage.plain.empty("Interrupted by another run: press Run to compare.");
-  else if (lane === "drafter" && settings) stage.plain.empty(whole ? "" : "Not run: the drafter’s run was stopped.");
+  } else if (lane === "drafter" && settings) stage.plain.empty(whole ? "" : "Not run: the drafter’s run was stopped.");
   finish(whole || lane === "plain" ? "done" : "stopped");
 }
 

@@ -119,10 +119,11 @@ def test_who_waits_is_told_and_too_many_are_refused(engine):
     assert "Too many visitors" in said["said"]
 
 
-def test_plain_decoding_and_a_measurement_give_way_to_the_next_visitor(engine):
-    page = Page(engine, lambda line: "first" in line and engine.worker.join("somebody"))
-    *_, end, _ = page.ask("run", "plain", method="moa", tokens=500)
-    assert end["end"] == "stopped" and not engine.worker.gives_way
+def test_a_measurement_gives_way_to_the_next_visitor_and_plain_decoding_waits_its_turn(engine):
+    page = Page(engine)
+    engine.worker.join("somebody")
+    said, *_, end, _ = page.ask("run", "plain", method="moa", tokens=50)
+    assert "yours starts next" in said["said"] and end["end"] == "length"
     [*_, last] = page.ask("measure", method="moa")
     assert "another visitor" in last["step"] and last["share"] is None
 
