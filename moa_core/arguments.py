@@ -101,14 +101,10 @@ def target_of(options: argparse.Namespace, drafters: Sequence[str] = ()) -> Targ
     return load_target(options.target, **loading(options, drafters))
 
 
-def named(text: str) -> str:
+def path(text: str) -> Path:
     if not text:
         raise argparse.ArgumentTypeError("the name is empty")
-    return text
-
-
-def path(text: str) -> Path:
-    return Path(os.path.expanduser(named(text)))  # unlike Path's, it leaves ~nobody as it is
+    return Path(os.path.expanduser(text))  # unlike Path's, it leaves ~nobody as it is
 
 
 def check_file(file: Path, what: str) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 # Packages that only some commands need, and the extras of pyproject.toml that install them.
-EXTRAS = {"datasets": "datasets", "websockets": "websockets"} | dict.fromkeys(
+EXTRAS = {"websockets": "websockets"} | dict.fromkeys(
     ("gradio", "pandas", "plotly"), "'moa-speculative[demo]'"
 )
 

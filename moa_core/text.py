@@ -57,7 +57,7 @@ def chat_ids(
     if not tokenizer.chat_template:
         return list(tokenizer("\n".join(said))["input_ids"])
     ids: list[int] = []
-    for text, place in template_parts(tokenizer, [message["role"] for message in messages]):
+    for text, place in _template_parts(tokenizer, [message["role"] for message in messages]):
         ids += tokenizer(text, add_special_tokens=False)["input_ids"]
         if place is not None:
             spoken = tokenizer(said[place], add_special_tokens=False, split_special_tokens=True)
@@ -77,12 +77,11 @@ def _checked(text: str) -> str:
     return text
 
 
-def template_parts(
-    tokenizer: PreTrainedTokenizerBase, roles: Sequence[str], prompt: bool = True
+def _template_parts(
+    tokenizer: PreTrainedTokenizerBase, roles: Sequence[str]
 ) -> list[tuple[str, int | None]]:
-    """The chat template's own text, cut where messages go: each part and the message after it.
-
-    prompt: with the template's start of the next reply. UserError if it refuses such a chat.
+    """The chat template's own text, up to the start of the next reply, cut where messages go: each
+    part and the message after it. UserError if it refuses such a chat.
     """
     marked = [
         {"role": role, "content": f"\u2063{place}\u2063"}  # invisible separators: in no template
@@ -90,7 +89,7 @@ def template_parts(
     ]
     try:
         whole = str(
-            tokenizer.apply_chat_template(marked, tokenize=False, add_generation_prompt=prompt)
+            tokenizer.apply_chat_template(marked, tokenize=False, add_generation_prompt=True)
         )
     except TemplateError as error:
         raise UserError(f"This model's chat template refuses such a chat: {error}.") from None

@@ -46,7 +46,7 @@ def parsed(text: str) -> Any:
         raise ValueError("it is nested too deeply") from None
 
 
-def read_text(path: Path) -> str:
+def _read_text(path: Path) -> str:
     """The text of a file, which may be compressed. UserError if it cannot be read."""
     try:
         data = path.read_bytes()
@@ -58,7 +58,7 @@ def read_text(path: Path) -> str:
 def json_lines(path: Path) -> Iterator[tuple[int, Any]]:
     """The number, from 1, and content of each line but empty ones. UserError, naming the line, for
     one that is not JSON."""
-    for number, line in enumerate(read_text(path).split("\n"), 1):
+    for number, line in enumerate(_read_text(path).split("\n"), 1):
         try:
             if line.strip():
                 yield number, parsed(line)

@@ -7,7 +7,6 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import pandas
 import pytest
 import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
@@ -36,7 +35,6 @@ from moa_core.model.layers import DecoderLayer
 from moa_core.model.target import Target
 from moa_core.text import record_words
 from moa_core.train.batches import Batch, whole_batch
-from moa_core.train.corpus import chat
 from moa_core.train.drafters import fresh
 from moa_core.train.losses import MoATrainee
 from moa_core.train.masks import Masks, on_policy
@@ -292,25 +290,6 @@ def chatml_tokenizer() -> PreTrainedTokenizerFast:
         eos_token="<|im_end|>", pad_token="<|endoftext|>",
         additional_special_tokens=["<|im_start|>"], chat_template=CHATML,
     )  # fmt: skip
-
-
-def ultrachat(folder: Path, rows: int, start: int = 0) -> Path:
-    """A data set folder in the layout and with the columns of HuggingFaceH4/ultrachat_200k."""
-    (folder / "data").mkdir(parents=True, exist_ok=True)
-    made = []
-    for n in range(start, start + rows):
-        prompt, name = f"What is {n} + 4?", ("fox", "cat", "dog", "hen", "cow")[n % 5]
-        replies = f"It is {n + 4}, said the {name}.", f"The {name} ran home. It sat."
-        talk = chat(prompt, replies[0], "And then?", replies[1])
-        made.append({"prompt": prompt, "prompt_id": f"{n:064x}", "messages": talk})
-    half = rows // 2
-    for name, of in (
-        ("train_sft-00000-of-00002", made[:half]),
-        ("train_sft-00001-of-00002", made[half:]),
-        ("test_sft-00000-of-00001", made[:4]),
-    ):
-        pandas.DataFrame(of).to_parquet(folder / "data" / f"{name}-0a1b2c.parquet")
-    return folder
 
 
 def speaking_target(tokenizer: PreTrainedTokenizerFast | None = None, **sizes: Any) -> Target:

@@ -7,13 +7,11 @@ from __future__ import annotations
 
 import argparse
 import math
-import os
 import re
 import shlex
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from moa_core.arguments import SPEC, TARGET, Help, add_form, check_folder, named, path
+from moa_core.arguments import SPEC, TARGET, Help, add_form, check_folder, path
 from moa_core.drafters.names import listed
 from moa_core.errors import UserError
 from moa_core.runtime import keep_freed
@@ -34,7 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     def command(name: str, text: str) -> argparse.ArgumentParser:
         return kinds.add_parser(name, help=text, description=text, formatter_class=Help)
 
-    what = "Train drafters for a target, on its own answers or on your text."
+    what = "Train drafters for a target, on its own answers."
     _add_training(command("drafters", what))
     _add_export(command("export", "Write trained drafters in eight bits, of a run that may go on."))
 
@@ -52,12 +50,9 @@ def _add(group: Any, name: str, default: Any, text: str, **more: Any) -> None:
 def _add_training(parser: argparse.ArgumentParser) -> None:
     # fmt: off
     text = parser.add_argument_group("text")
-    _add(text, "data", named, "folder of .txt, .txt.gz, .jsonl or .jsonl.gz files; or a data set, "
-         "by folder or Hub id")
     _add(text, "prompts", path, "file of JSON lines, each with a `prompt` or `messages`, which the "
-         "target answers first")
-    _add(text, "own-tokens", 1_000_000, "tokens of these answers; with --data, half of the "
-         "training text")
+         "target answers first", required=True)
+    _add(text, "own-tokens", 1_000_000, "tokens of these answers")
     _add(text, "draft-vocabulary", 0, "draft only the most frequent tokens of the replies, this "
          "many; 0: all")
     _add(text, "rows", 8, "packed rows per update")
@@ -128,8 +123,6 @@ def _check(options: argparse.Namespace) -> None:
     check_folder(options.out)
     if options.kind == "export":
         return
-    if options.data is None and options.prompts is None:
-        raise UserError("Say what to train on: give --data, --prompts or both.")
     if (options.updates is None) == (options.minutes is None):
         raise UserError("Say how long to train: give either --updates or --minutes.")
 
@@ -153,8 +146,8 @@ def _drafters(options: argparse.Namespace) -> None:
     target = load_target(options.target, dtype, machine.device, bits=options.bits)
     tokenizer_of(target)  # a missing one is told before anything is written
     plan = Plan(
-        methods=tuple(methods), rows=options.rows, seed=options.seed,
-        row_length=options.row_length, prompts=options.prompts, own_tokens=options.own_tokens,
+        options.prompts, tuple(methods), rows=options.rows, seed=options.seed,
+        row_length=options.row_length, own_tokens=options.own_tokens,
         words=options.draft_vocabulary, start=options.start,
         block=(int(block[1]), int(block[2])),
         weights=Weights(options.cross_entropy, options.feature),
@@ -162,7 +155,7 @@ def _drafters(options: argparse.Namespace) -> None:
     schedule = Schedule(
         options.updates, options.rate, options.minutes, options.warmup, options.muon
     )
-    train_drafters(target, _data(options), options.out, schedule, plan, machine)
+    train_drafters(target, options.out, schedule, plan, machine)
     folders = [str(options.out / method) for method in methods]
     form = (f"--load-in-{options.bits}bit",) if options.bits else ()
     asked = ("--target", options.target) if options.target else ()
@@ -180,21 +173,6 @@ def _export(options: argparse.Namespace) -> None:
     target = load_target(options.target, "float32", "cpu")
     names = export(target, options.trained, options.out)
     print(f"Written: {', '.join(str(options.out / name) for name in names)}.")
-
-
-def _data(options: argparse.Namespace) -> Path | None:
-    """The folder of text, or the one into which a data set is fetched from the Hub or a folder."""
-    from moa_core.train.corpus import fetch, has_text
-
-    if options.data is None:
-        return None
-    folder = Path(os.path.expanduser(options.data))
-    there = os.path.isdir(folder)
-    if there and (has_text(folder) or not any(folder.rglob("*.parquet"))):
-        return folder  # reading it reports missing text
-    if not there and (folder.is_absolute() or options.data.startswith((".", "~"))):
-        raise UserError(f"There is no folder {options.data}.")
-    return fetch(str(folder) if there else options.data, options.out / "data")
 
 
 def _machine(options: argparse.Namespace) -> Machine:

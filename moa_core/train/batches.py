@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
@@ -13,8 +14,8 @@ from torch import Tensor
 from transformers import PreTrainedTokenizerBase
 
 from moa_core.errors import UserError
-from moa_core.train import corpus, own_text
-from moa_core.train.encode import PADDING, Columns, Encoded, encode_many, packed
+from moa_core.train import own_text
+from moa_core.train.packing import PADDING, Columns, packed
 
 
 class Batch(NamedTuple):
@@ -62,53 +63,34 @@ def same_document(segment: Tensor) -> Tensor:
     return (same & causal)[:, None]
 
 
-OWN = "the target's own text"
-
-
-class Epoch(NamedTuple):
-    """Shuffled rows, the data's documents and tokens in them, and the target's own tokens."""
-
-    rows: Columns
-    documents: int
-    tokens: int
-    written: int = 0
-
-    def __str__(self) -> str:
-        count = f"{self.documents:,} document{'' if self.documents == 1 else 's'} of yours"
-        data = f"{count} ({self.tokens:,} tokens)" if self.documents else ""
-        own = f"{self.written:,} tokens of {OWN}" if self.written else ""
-        return f"{', and '.join(filter(None, (data, own)))}."
-
-
 class Batches:
-    """Endless batches of text. place: epoch and first row of the next batch.
+    """Endless batches of the target's own text. place: epoch and first row of the next batch.
 
-    data  folder of text
-    own   file of text that the target wrote; an epoch is then all of it and as much data
+    own  file of this text; an epoch is all of it, shuffled
     """
 
     def __init__(
-        self, data: Path | None, tokenizer: PreTrainedTokenizerBase, rows: int, row_length: int,
-        seed: int, own: Path | None = None,
-    ) -> None:  # fmt: skip
+        self, own: Path, tokenizer: PreTrainedTokenizerBase, rows: int, row_length: int, seed: int
+    ) -> None:
         self.place: tuple[int, int] = (0, 0)
-        self._tokenizer, self.rows = tokenizer, rows
-        self._data, self._own, self._row_length, self._seed = data, own, row_length, seed
+        self._own, self._tokenizer, self.rows = own, tokenizer, rows
+        self._row_length, self._seed = row_length, seed
         self._epoch = lru_cache(1)(self.prepare)
 
     def about(self) -> str:
-        return f"Training on {self._epoch(self.place[0])}"
+        _, response, _ = self._epoch(self.place[0])
+        return f"Training on {int(response.sum()):,} tokens of the target's own text."
 
     def frequencies(self, vocabulary: int) -> np.ndarray:
         """[V] how often each token occurs in the replies of an epoch."""
-        ids, response, _ = self._epoch(self.place[0]).rows
+        ids, response, _ = self._epoch(self.place[0])
         return np.bincount(ids[response], minlength=vocabulary)
 
     def __iter__(self) -> Iterator[Batch]:
         before = True  # whether the last epoch had a batch: by chance, one epoch may have none
         while True:
             epoch, start = self.place
-            columns = self._epoch(epoch).rows
+            columns = self._epoch(epoch)
             if start + self.rows > len(columns[0]):
                 if not start and not before:
                     raise UserError(self._too_little(columns[2]))
@@ -121,33 +103,17 @@ class Batches:
             yield whole_batch(*rows)
 
     def _too_little(self, segment: np.ndarray) -> str:
-        data, (rows, length) = self._data, segment.shape
-        if rows:
-            tokens = f"{int((segment != PADDING).sum()):,} tokens in {data or OWN}"
-            filled = f"{rows} row{'' if rows == 1 else 's'} of {length} tokens"
-            return (
-                f"There is too little text for one update: {tokens} fill {filled}, and an update "
-                f"takes {self.rows}. Give --rows {rows}{' or fewer' if rows > 1 else ''}, a "
-                "shorter --row-length, or more text."
-            )
-        return f"No document in {data or OWN} can be trained on: all are empty or refused."
+        rows, length = segment.shape
+        tokens = f"{int((segment != PADDING).sum()):,} tokens in the target's own text"
+        filled = f"{rows} row{'' if rows == 1 else 's'} of {length} tokens"
+        return (
+            f"There is too little text for one update: {tokens} fill {filled}, and an update "
+            f"takes {self.rows}. Give --rows {rows}{' or fewer' if rows > 1 else ''}, a "
+            "shorter --row-length, or, with another --out, more --own-tokens."
+        )
 
-    def prepare(self, number: int) -> Epoch:
+    def prepare(self, number: int) -> Columns:
         """An epoch's rows."""
-        found = [] if self._data is None else corpus.load(self._data)
-        documents = corpus.shuffled(found, self._seed, number)
-        counts = [0, 0]
-
-        def counted() -> Iterator[Encoded]:
-            for encoded in encode_many(documents, self._tokenizer):
-                counts[0] += 1
-                counts[1] += len(encoded.ids)
-                yield encoded
-
-        encoded, written = counted(), 0
-        if self._own is not None:
-            own = own_text.load(self._own)
-            written = sum(sum(text.mask) for text in own)
-            encoded = own_text.mixed(own, encoded, self._seed + number)
-        rows = packed(encoded, self._tokenizer, self._row_length, [self._seed, number])
-        return Epoch(rows, counts[0], counts[1], written)
+        texts = own_text.load(self._own)
+        random.Random(self._seed + number).shuffle(texts)
+        return packed(texts, self._tokenizer, self._row_length, [self._seed, number])

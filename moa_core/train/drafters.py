@@ -55,20 +55,20 @@ METHODS = ("moa-n0", "moa-n1", "...", *OTHERS)
 class Plan:
     """How drafters are trained, apart from the schedule.
 
+    prompts     file of prompts, whose answers by the target are the training text
     rows        packed rows of `row_length` tokens per update
-    prompts     file of prompts that the target answers first
-    own_tokens  tokens of these answers; with data, they become half of the training text
+    own_tokens  tokens of these answers
     words       D, the most frequent tokens of the text, which drafters may draft; 0: all
     start       folder of drafters to continue from with a new schedule; they keep their words.
                 A MoA drafter that it lacks starts as its moa-n0, whose last layer is fitted anew
     block       shortest and longest block of MoA's on-policy masks
     """
 
+    prompts: Path
     methods: tuple[str, ...] = ("moa-n0", "moa-n1", "eagle2")
     rows: int = 16
     row_length: int = 1024
-    prompts: Path | None = None
-    own_tokens: int = 0
+    own_tokens: int = 1_000_000
     words: int = 0
     start: Path | None = None
     block: tuple[int, int] = BLOCK
@@ -77,12 +77,7 @@ class Plan:
 
 
 def train_drafters(
-    target: Target,
-    data: Path | None,
-    out: Path,
-    schedule: Schedule,
-    plan: Plan,
-    machine: Machine,
+    target: Target, out: Path, schedule: Schedule, plan: Plan, machine: Machine
 ) -> None:
     """Train every method of the plan into `out/<method>`; log and checkpoint in `out/run`."""
     if plan.row_length > target.context:
@@ -90,14 +85,13 @@ def train_drafters(
             f"Rows of {plan.row_length} tokens are longer than {target.name} can read: give a "
             f"--row-length of at most {target.context}."
         )
+    let_gradients_through(target)  # its first use is to answer the prompts
     out.mkdir(parents=True, exist_ok=True)
-    own = None
-    if plan.prompts:
-        own = out / "own_text.npz"
-        workers = machine.workers if target.device.type == "cpu" else 1
-        writing = own_text.Writing(plan.prompts, plan.seed)
-        own_text.write(target, own, plan.own_tokens, writing, workers)
-    batches = Batches(data, tokenizer_of(target), plan.rows, plan.row_length, plan.seed, own)
+    own = out / "own_text.npz"
+    workers = machine.workers if target.device.type == "cpu" else 1
+    writing = own_text.Writing(plan.prompts, plan.seed)
+    own_text.write(target, own, plan.own_tokens, writing, workers)
+    batches = Batches(own, tokenizer_of(target), plan.rows, plan.row_length, plan.seed)
     drafters = {method: _begun(method, target, plan) for method in plan.methods}
     if plan.start is None:
         words = _words(target, batches, out / "words.npy", plan.words) if plan.words else None

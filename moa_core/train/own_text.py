@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import random
@@ -23,10 +24,10 @@ from moa_core.errors import UserError
 from moa_core.model.cache import KVCache
 from moa_core.model.target import Target
 from moa_core.text import prompt_ids, tokenizer_of
-from moa_core.train.corpus import HELD_OUT_PERCENT, bucket
-from moa_core.train.encode import Encoded
+from moa_core.train.packing import Encoded
 from moa_core.untrusted import json_lines
 
+HELD_OUT_PERCENT = 2  # of prompts
 GROUP = 8  # prompts of like length that are read at a time
 SORTED = 8  # prompts for each row, sorted by length: so rows that run together are as long
 TELL = 2.0  # seconds between two steps of the progress bar
@@ -68,6 +69,11 @@ class Chat:
     heat: float
     ids: list[int]
     start: int
+
+
+def bucket(text: str) -> int:
+    """A text's hash, from 0 to 99."""
+    return int(hashlib.sha256(text.encode()).hexdigest()[:8], 16) % 100
 
 
 def prompts_in(path: Path) -> list[tuple[int, str]]:
@@ -316,19 +322,6 @@ class _Workers(ProcessPoolExecutor):
 def _begin() -> None:
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     torch.set_num_threads(1)
-
-
-def mixed(own: list[Encoded], data: Iterator[Encoded], seed: int) -> Iterator[Encoded]:
-    """All of the target's own text, mixed with as many tokens of data."""
-    order = own[:]
-    random.Random(seed).shuffle(order)
-    balance = 0
-    for encoded in order:
-        yield encoded
-        balance += sum(encoded.mask)
-        while balance > 0 and (other := next(data, None)) is not None:
-            balance -= sum(other.mask)
-            yield other
 
 
 def save(path: Path, texts: list[Encoded]) -> None:

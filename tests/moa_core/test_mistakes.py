@@ -11,7 +11,9 @@ from moa_core.__main__ import main
 from tests.models import edit_config
 from tests.released import FOLDER
 
-TRAIN = "--data {here}/data --out {out} --updates 1 --row-length 128"
+TRAIN = (
+    "--prompts {here}/two.jsonl --own-tokens 1 --workers 1 --out {out} --updates 1 --row-length 128"
+)
 MISTAKES = {  # a command, and for each way to go on: what the sentence must contain
     "generate --prompt x": [
         ("--target {here}/empty", "has no config.json"),
@@ -68,10 +70,11 @@ MISTAKES = {  # a command, and for each way to go on: what the sentence must con
         ),
     ],
     f"train drafters {TRAIN}": [
+        ("--row-length 200", "fill 1 row of 200 tokens, and an update takes 8. Give --rows 1, a"),
         ("--row-length 64 --accumulate 3", "--rows, 8, cannot be taken in 3 equal parts"),
         ("--methods magic", "Unknown method 'magic'"),
         ("--methods moa-n0,moa-n0", "--methods names moa-n0 twice."),
-        ("--data /nowhere/at/all", "There is no folder /nowhere/at/all."),
+        ("--prompts /nowhere/at/all", "/nowhere/at/all cannot be read: [Errno 2] No such file"),
         ("--row-length 1", "--row-length must be at least 2."),
         ("--row-length 9999", "Rows of 9999 tokens are longer than tiny can read: give a"),
         ("--minutes 0", "--minutes must be above 0."),
@@ -79,7 +82,7 @@ MISTAKES = {  # a command, and for each way to go on: what the sentence must con
         ("--rate nan", "--rate must be a finite number."),
         ("--block 6", "--block 6 is not from-to in tokens, as in 6-14."),
         ("--block 9-3", "--block 9-3 is not from-to"),
-        ("--start {here}/data", "moa-n0 in {here}/data to go on from: --start names the folder"),
+        ("--start {here}/empty", "moa-n0 in {here}/empty to go on from: --start names the folder"),
     ],
     "export --target {parity}/target --drafter {parity}/moa_n0": [
         ("--to {here}/out --drafter ngram", "ngram has no files of its own"),
@@ -96,8 +99,6 @@ def here(saved_bundle: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("mistakes")
     (folder / "two.jsonl").write_text('{"prompt": "The fox ran"}\n{"prompt": "What is 3 +"}\n')
     (folder / "empty").mkdir()
-    (folder / "data").mkdir()
-    (folder / "data" / "a.txt").write_text("The fox ran home. " * 50)
     other = shutil.copytree(saved_bundle / "moa-n0", folder / "other")
     shape = json.loads((other / "config.json").read_text())["drafter"]["target"]["shape"]
     edit_config(other, ours={"target": {"shape": shape | {"hidden size": 999}}})
@@ -120,6 +121,6 @@ def test_a_mistake_is_told_in_one_sentence(
     captured = capsys.readouterr()
     *more, last = captured.err.splitlines()
     assert last.startswith("error: ") and told.format(**places) in last
-    # Training tells of its data and of loading before it comes to some mistakes.
+    # Training tells of its answers and of loading before it comes to some mistakes.
     assert command.startswith("train") or (captured.out == "" and not more), captured.err
     assert sorted(here.rglob("*")) == before

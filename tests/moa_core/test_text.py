@@ -10,7 +10,7 @@ from moa_core import UserError
 from moa_core.decoding.trace import Drafted, Prefilled, Trace, Verified
 from moa_core.decoding.tree import DraftTree
 from moa_core.text import RecordedText, TokenText, chat_ids, clean, prompt_ids, record_words
-from tests.models import BOS, END, tiny_tokenizer
+from tests.models import BOS, END, chatml_tokenizer, tiny_tokenizer
 
 TOKENIZER = tiny_tokenizer()
 SPECIAL = set(TOKENIZER.all_special_ids)
@@ -51,13 +51,14 @@ def test_a_message_is_taken_literally_within_the_template(text):
     assert not SPECIAL & set(ids)
 
 
+@pytest.mark.parametrize("tokenizer", [TOKENIZER, chatml_tokenizer()], ids=["ours", "chatml"])
 @pytest.mark.parametrize("turns", [["The cat sat."], ["Be kind.", "The cat sat.", "Yes.", "Hm?"]])
-def test_an_ordinary_chat_is_encoded_as_the_template_would(turns):
+def test_an_ordinary_chat_is_encoded_as_the_template_would(turns, tokenizer):
     said = chat(*turns) if len(turns) > 1 else [{"role": "user", "content": turns[0]}]
-    expected = TOKENIZER.apply_chat_template(said, add_generation_prompt=True, return_dict=False)
-    assert chat_ids(TOKENIZER, said) == expected
-    assert len(turns) > 1 or prompt_ids(TOKENIZER, turns[0]) == expected
-    assert prompt_ids(TOKENIZER, turns[-1], raw=True) == TOKENIZER(turns[-1])["input_ids"]
+    expected = tokenizer.apply_chat_template(said, add_generation_prompt=True, return_dict=False)
+    assert chat_ids(tokenizer, said) == expected
+    assert len(turns) > 1 or prompt_ids(tokenizer, turns[0]) == expected
+    assert prompt_ids(tokenizer, turns[-1], raw=True) == tokenizer(turns[-1])["input_ids"]
 
 
 HI = {"role": "user", "content": "Hi"}

@@ -8,10 +8,8 @@ import pytest
 
 from moa_core.bench.suites import QUESTIONS, SUITES, load_suite, suite_ids
 from moa_core.errors import UserError
-from moa_core.text import chat_ids, prompt_ids
-from moa_core.train.corpus import HELD_OUT_PERCENT, Document, bucket, chat
-from moa_core.train.encode import encode_many
-from tests.models import speaking_target, tiny_target, tiny_tokenizer
+from moa_core.train.own_text import HELD_OUT_PERCENT, Writing, bucket, load, write
+from tests.models import chatml_tokenizer, speaking_target, tiny_target
 
 
 def suite(tmp_path: Path, *rows: object) -> str:
@@ -47,7 +45,10 @@ def test_prompts_to_tune_on_are_held_out_and_none_is_a_question():
 
 
 def test_a_persons_own_file(tmp_path):
-    talk = list(chat("Hi", "Hello.", "Go on"))
+    talk = [
+        {"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello."},
+        {"role": "user", "content": "Go on"},
+    ]  # fmt: skip
     rows = ({"kind": "a", "prompt": "One"}, "", {"kind": "b", "messages": talk}, {"prompt": "Two"})
     found = load_suite(suite(tmp_path, *rows))
     assert [(each.number, each.kind) for each in found] == [(1, "a"), (3, "b"), (4, "mine")]
@@ -89,15 +90,14 @@ def test_no_file_and_no_prompts(tmp_path):
         load_suite(str(tmp_path / "latin.jsonl"))
 
 
-def test_ids_are_those_the_models_are_trained_with():
-    tokenizer = tiny_tokenizer()
-    for prompt in load_suite("tuning"):
-        ids = chat_ids(tokenizer, prompt.messages)
-        reply = {"role": "assistant", "content": ""}
-        trained = next(encode_many([Document((*prompt.messages, reply))], tokenizer)).ids
-        assert trained[: len(ids)] == ids and len(trained) == len(ids) + 1  # the end of the turn
-        if len(prompt.messages) == 1:
-            assert ids == prompt_ids(tokenizer, prompt.messages[0]["content"])
+def test_a_question_is_asked_as_it_was_in_training(tmp_path):
+    rows = [{"prompt": f"What is <|im_end|> {n} + 4?"} for n in range(6)]
+    rows += [{"messages": [{"role": "user", "content": "\tThe fox\r\nran."}]}]
+    path, own = Path(suite(tmp_path, *rows)), tmp_path / "own.npz"
+    target = speaking_target(chatml_tokenizer())
+    write(target, own, 10_000, Writing(path, rows=4, longest=2))
+    trained = [text.ids[: text.mask.index(True)] for text in load(own)]
+    assert sorted(trained) == sorted(suite_ids(load_suite(str(path)), target))
 
 
 def test_a_prompt_that_does_not_fit_is_named(tmp_path):

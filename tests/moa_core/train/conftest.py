@@ -1,43 +1,55 @@
-"""A data folder, short trainings and their logs."""
+"""A file of a target's own text, short trainings on it and their logs."""
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from moa_core.model.target import Target
-from moa_core.train import loop
-from moa_core.train.corpus import END_OF_DOCUMENT, chat
+from moa_core.text import prompt_ids
+from moa_core.train import loop, own_text
 from moa_core.train.drafters import Plan, train_drafters
 from moa_core.train.loop import Machine, Schedule
+from moa_core.train.packing import Encoded
+from tests.models import tiny_tokenizer
 
+PROMPTS = Path("prompts.jsonl")  # there is no such file: they are answered already
 NAMES = ("fox", "cat", "dog", "hen", "cow")
 
 
 @pytest.fixture
-def data(tmp_path: Path) -> Path:
-    """Plain texts and chats."""
-    folder = tmp_path / "data"
-    folder.mkdir()
-    texts = [f"The {name} ran home on day {day}. It sat." for name in NAMES for day in range(8)]
-    (folder / "texts.txt").write_text(f"\n{END_OF_DOCUMENT}\n".join(texts))
+def own(tmp_path: Path) -> Path:
+    """Seventy answers, as if the target had written them."""
     talks = [
-        chat(f"What is {n} + 4?", f"It is {n + 4}, said the {name}.")
+        (f"What is {n} + 4?", f"It is {n + 4}, said the {name}.")
         for n, name in enumerate(NAMES * 6)
     ]
-    lines = [json.dumps({"messages": messages}) for messages in talks]
-    (folder / "talks.jsonl").write_text("\n".join(lines))
-    return folder
+    talks += [
+        (f"Day {day}?", f"The {name} ran home on day {day}. It sat.")
+        for name in NAMES
+        for day in range(8)
+    ]
+    path = tmp_path / "own.npz"
+    own_text.save(path, [answered(*talk) for talk in talks])
+    return path
+
+
+def answered(prompt: str, reply: str) -> Encoded:
+    tokenizer = tiny_tokenizer()
+    asked = prompt_ids(tokenizer, prompt)
+    written = [*tokenizer(reply)["input_ids"], tokenizer.eos_token_id]
+    return Encoded(asked + written, [False] * len(asked) + [True] * len(written))
 
 
 def train(
-    target: Target, data: Path, out: Path, updates: int, plan: Plan, rate: float = 5e-3, **more: Any
+    target: Target, own: Path, out: Path, updates: int, plan: Plan, rate: float = 5e-3, **more: Any
 ) -> None:
-    """Drafters, in this process. more: of the machine."""
-    train_drafters(
-        target, data, out, Schedule(updates, rate, warmup=2), plan, Machine(workers=1, **more)
-    )
+    """Drafters, in this process, on answers that are there already. more: of the machine."""
+    out.mkdir(parents=True, exist_ok=True)
+    shutil.copy(own, out / "own_text.npz")
+    train_drafters(target, out, Schedule(updates, rate, warmup=2), plan, Machine(workers=1, **more))
 
 
 def logged(out: Path) -> list[dict[str, Any]]:

@@ -1,5 +1,6 @@
-"""Batches go on after a resume where they were, own text included; their masks, token by token."""
+"""Batches go on after a resume where they were; answers are those that the target would write."""
 
+import gzip
 import json
 from collections import Counter
 from itertools import islice
@@ -12,17 +13,26 @@ import torch
 from moa_core.errors import UserError
 from moa_core.model.target import Target
 from moa_core.text import prompt_ids
-from moa_core.train import corpus, own_text
-from moa_core.train.batches import Batch, Batches, Epoch
-from moa_core.train.encode import PADDING, Encoded, encode_many
-from moa_core.train.own_text import Chat, Writer, Writing, load, prompts_in, write
+from moa_core.train import own_text
+from moa_core.train.batches import Batch, Batches
+from moa_core.train.own_text import (
+    HELD_OUT_PERCENT,
+    Chat,
+    Writer,
+    Writing,
+    bucket,
+    load,
+    prompts_in,
+    write,
+)
+from moa_core.train.packing import PADDING, Columns
 from tests.models import plain_greedy, speaking_target, tiny_tokenizer
 
 ROWS = 3
 
 
-def made(data: Path, kind: type[Batches] = Batches, length: int = 48, **more: Path) -> Batches:
-    return kind(data, tiny_tokenizer(), ROWS, length, seed=1, **more)
+def made(own: Path, kind: type[Batches] = Batches, length: int = 48, seed: int = 1) -> Batches:
+    return kind(own, tiny_tokenizer(), ROWS, length, seed)
 
 
 def taken(batches: Batches, count: int) -> list[Batch]:
@@ -33,14 +43,14 @@ def same(one: Batch, other: Batch) -> bool:
     return all(torch.equal(a, b) for a, b in zip(one, other, strict=True))
 
 
-def test_a_resume_goes_on_with_the_next_batch_epochs_included(data):
-    straight = made(data)
-    per_epoch = len(straight.prepare(0).rows[0]) // ROWS
+def test_a_resume_goes_on_with_the_next_batch_epochs_included(own):
+    straight = made(own)
+    per_epoch = len(straight.prepare(0)[0]) // ROWS
     count = 2 * per_epoch + 3
     whole = taken(straight, count)
     assert straight.place[0] == 2
     for stop in (1, per_epoch, per_epoch + 1, 2 * per_epoch + 1):
-        first, second = made(data), made(data)
+        first, second = made(own), made(own)
         taken(first, stop)
         second.place = first.place
         rest = taken(second, count - stop)
@@ -48,51 +58,54 @@ def test_a_resume_goes_on_with_the_next_batch_epochs_included(data):
     assert not same(whole[0], whole[per_epoch])
 
 
-def test_the_last_batch_of_an_epoch_is_given_where_it_is_full(data):
+def test_the_last_batch_of_an_epoch_is_given_where_it_is_full(own):
     class Six(Batches):
-        def prepare(self, number: int) -> Epoch:
-            rows = (np.zeros((2 * ROWS, 4), kind) for kind in (np.int32, bool, np.int64))
-            return Epoch(tuple(rows), 1, 1)
+        def prepare(self, number: int) -> Columns:
+            return tuple(np.zeros((2 * ROWS, 4), kind) for kind in (np.int32, bool, np.int64))
 
-    batches = made(data, Six)
+    batches = made(own, Six)
     assert [batches.place for _ in islice(batches, 3)] == [(0, ROWS), (0, 2 * ROWS), (1, ROWS)]
 
 
-def test_an_epoch_is_all_of_the_folder_s_text_and_nothing_else(data):
-    epoch = made(data).prepare(0)
-    documents = corpus.shuffled(corpus.load(data), 1, 0)
-    expected = [encoded.ids for encoded in encode_many(documents, tiny_tokenizer())]
-    ids, response, segment = epoch.rows
+def test_an_epoch_is_all_of_the_targets_text_and_nothing_else(own):
+    batches, texts, tokenizer = made(own), load(own), tiny_tokenizer()
+    ids, response, segment = batches.prepare(0)
     assert ids.shape == response.shape == segment.shape and ids.shape[1] == 48
     padding = segment == PADDING
-    assert (ids[padding] == tiny_tokenizer().pad_token_id).all() and not response[padding].any()
-    replies = [tiny_tokenizer().decode(row[mask]) for row, mask in zip(ids, response, strict=True)]
-    assert any("said the fox" in text for text in replies)
-    assert not any("What is 3 + 4?" in text for text in replies)
-    learnt = Counter(ids[segment != PADDING].tolist())
-    assert learnt == Counter(token for one in expected for token in one)
-    assert epoch.documents == len(documents) and epoch.tokens == sum(map(len, expected))
-    assert str(epoch).endswith(f"documents of yours ({epoch.tokens:,} tokens).")
+    assert (ids[padding] == tokenizer.pad_token_id).all() and not response[padding].any()
+    learnt = Counter(ids[~padding].tolist())
+    assert learnt == Counter(token for text in texts for token in text.ids)
+    replies = [token for text in texts for token, on in zip(*text, strict=True) if on]
+    assert Counter(ids[response].tolist()) == Counter(replies)
+    told = [tokenizer.decode(row[mask]) for row, mask in zip(ids, response, strict=True)]
+    assert any("said the fox" in text for text in told)
+    assert not any("What is 3 + 4?" in text for text in told)
+    assert batches.about() == f"Training on {len(replies):,} tokens of the target's own text."
+    assert batches.frequencies(300).tolist() == [Counter(replies)[token] for token in range(300)]
 
 
-def test_an_epoch_without_a_batch_is_said_and_not_waited_for(data):
-    words = r"tokens in .*data fill 1 row of 4096 .* takes 3\. Give --rows 1,"
+def texts_in(rows: Columns) -> list[tuple[int, ...]]:
+    """The texts of an epoch, in the order in which they were packed."""
+    ids, _, segment = rows
+    order = range(segment.max() + 1)
+    return [tuple(sorted(ids[segment == number].tolist())) for number in order]
+
+
+def test_epochs_repeat_by_seed_and_differ_by_number(own):
+    first, again = (made(own).prepare(0) for _ in range(2))
+    assert all(np.array_equal(a, b) for a, b in zip(first, again, strict=True))
+    for other in (made(own).prepare(1), made(own, seed=2).prepare(0)):
+        assert texts_in(other) != texts_in(first)
+        assert sorted(texts_in(other)) == sorted(texts_in(first))
+    # Rows are shuffled as well: those packed first do not all come first.
+    starts = first[2][:, 0].tolist()
+    assert starts != sorted(starts)
+
+
+def test_an_epoch_without_a_batch_is_said_and_not_waited_for(own):
+    words = r"tokens in the target's own text fill 1 row of 4096 .* takes 3\. Give --rows 1,"
     with pytest.raises(UserError, match=words):
-        next(iter(made(data, length=4096)))
-
-
-def test_own_text_is_all_there_and_half_of_what_is_learnt(data):
-    written = [Encoded([300 + n] * 10, [False] * 4 + [True] * 6) for n in range(20)]
-    path = data.parent / "own.npz"
-    own_text.save(path, written)
-    ids, response, _ = made(data, own=path).prepare(0).rows
-    own = ids >= 300
-    assert own.sum() == 200
-    assert sorted(set(ids[own].tolist())) == [300 + n for n in range(20)]
-    share = (own & response).sum() / response.sum()
-    assert share == pytest.approx(0.5, abs=0.1)
-    # Among each other, not one after the other.
-    assert 0.2 < own[: len(own) // 2].sum() / own.sum() < 0.8
+        next(iter(made(own, length=4096)))
 
 
 PROMPTS = ["Hi", "The fox ran home.", "A b c", "What is 3 + 4?", "Where did the cat sit?"]
@@ -112,13 +125,32 @@ def prompts(tmp_path) -> Path:
 
 def test_prompts_are_all_but_those_held_out(prompts):
     asked = prompts_in(prompts)
-    assert not any(corpus.bucket(prompt) < corpus.HELD_OUT_PERCENT for _, prompt in asked)
+    assert not any(bucket(prompt) < HELD_OUT_PERCENT for _, prompt in asked)
     assert asked[-1] == (59, "Count to 9.") and 50 < len(asked) < 60
-    share = sum(corpus.bucket(f"prompt {n}") < 2 for n in range(20_000)) / 20_000
+    share = sum(bucket(f"prompt {n}") < 2 for n in range(20_000)) / 20_000
     assert share == pytest.approx(0.02, abs=0.004)
-    prompts.write_text('{"question": "Why?"}')
-    with pytest.raises(UserError, match=r"Line 1 of .* has no prompt"):
-        prompts_in(prompts)
+    packed = prompts.with_name("prompts.jsonl.gz")
+    packed.write_bytes(gzip.compress(prompts.read_bytes()))
+    assert prompts_in(packed) == asked
+
+
+DAMAGED = gzip.compress(b"text", mtime=0)[:10] + b"\xff" * 20
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "words"),
+    [
+        ("a.jsonl", b'{"question": "Why?"}', r"Line 1 of .*a\.jsonl has no prompt"),
+        ("a.jsonl", b'\n{"prompt": " "}', r"Line 2 of .*a\.jsonl has no prompt"),
+        ("a.jsonl", b"\n{", r"Line 2 of .*a\.jsonl is not JSON"),
+        ("a.jsonl", b"\xff", r"a\.jsonl cannot be read"),
+        ("a.jsonl.gz", DAMAGED, r"a\.jsonl\.gz cannot be read: Error -3"),
+    ],
+)
+def test_prompts_that_cannot_be_read_get_a_sentence(tmp_path, name, data, words):
+    (tmp_path / name).write_bytes(data)
+    with pytest.raises(UserError, match=words):
+        prompts_in(tmp_path / name)
 
 
 def answered(target: Target, asked: list[str], **more: object) -> list[Chat]:

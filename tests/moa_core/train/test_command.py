@@ -1,5 +1,7 @@
-"""`python -m moa_core train`: on text of one's own, and on a data set in a folder."""
+"""`python -m moa_core train`: it lets the target answer prompts, and trains drafters on that."""
 
+import json
+import re
 import shlex
 from collections.abc import Iterator
 from importlib.util import find_spec
@@ -16,33 +18,33 @@ from moa_core.model.target import Target
 from moa_core.text import prompt_ids
 from moa_core.train.loop import TrainingRun
 from tests.moa_core.train.conftest import logged
-from tests.models import (
-    chatml_tokenizer,
-    plain_greedy,
-    save_target,
-    speaking_target,
-    traced,
-    ultrachat,
-)
+from tests.models import chatml_tokenizer, plain_greedy, save_target, speaking_target, traced
 
 
 @pytest.fixture
-def command(tmp_path: Path) -> list[str]:
-    """A command that trains for a Qwen-like target on a data set of UltraChat's shape."""
+def prompts(tmp_path: Path) -> Path:
+    path = tmp_path / "my prompts.jsonl"
+    path.write_text("\n".join(json.dumps({"prompt": f"What is {n} + 4?"}) for n in range(60)))
+    return path
+
+
+@pytest.fixture
+def command(tmp_path: Path, prompts: Path) -> list[str]:
+    """A command that trains for a Qwen-like target."""
     sizes = {"hidden_size": 64, "intermediate_size": 128}  # what 4 bits can be had of
     target = speaking_target(chatml_tokenizer(), family="qwen2", **sizes)
     save_target(tmp_path / "target", target)
-    ultrachat(tmp_path / "ultrachat", 110)
     return [
         "train", "drafters", "--target", str(tmp_path / "target"),
-        "--data", str(tmp_path / "ultrachat"), "--out", str(tmp_path / "out"),
+        "--prompts", str(prompts), "--own-tokens", "2000", "--workers", "1",
+        "--out", str(tmp_path / "out"),
         "--rows", "4", "--row-length", "96", "--methods", "moa-n0,moa-n1", "--rate", "3e-3",
         "--warmup", "2", "--device", "cpu",
     ]  # fmt: skip
 
 
 @pytest.mark.parametrize(("precision", "updates"), [("no", 6), ("bf16", 1)])
-def test_a_data_set_trains_a_foreign_targets_drafters(command, tmp_path, precision, updates):
+def test_prompts_train_a_foreign_targets_drafters(command, tmp_path, precision, updates):
     more = ["--updates", str(updates), "--precision", precision, "--accumulate", "2"]
     if precision == "no":  # bf16 takes long on most processors
         assert main([*command, *more, "--stop-at", "2"]) == 0
@@ -75,25 +77,16 @@ def drafted(target: Target, out: Path) -> Iterator[tuple[list[int], list[int], l
         yield prompt, expected, trace.output_ids
 
 
-def test_a_folder_of_text_trains_and_the_command_it_prints_works(bundle, tmp_path, capsys):
-    folder, out = tmp_path / "my texts", tmp_path / "out"
-    folder.mkdir()
-    (folder / "notes.txt").write_text("- The fox ran home. It sat by the fire. " * 60)
+def test_two_processes_write_and_the_command_it_prints_works(bundle, prompts, tmp_path, capsys):
+    out = tmp_path / "out"
     more = [
-        "--rows",
-        "2",
-        "--row-length",
-        "40",
-        "--updates",
-        "3",
-        "--device",
-        "cpu",
-        "--precision",
-        "no",
-    ]
-    assert main(["train", "drafters", "--data", str(folder), "--out", str(out), *more]) == 0
+        "--own-tokens", "600", "--rows", "2", "--row-length", "40", "--updates", "3",
+        "--device", "cpu", "--precision", "no",
+    ]  # fmt: skip
+    assert main(["train", "drafters", "--prompts", str(prompts), "--out", str(out), *more]) == 0
     told = capsys.readouterr().out
-    assert told.startswith("Training on 1 document of yours (")
+    found = re.match(r"Training on ([\d,]+) tokens of the target's own text\.", told)
+    assert found and int(found[1].replace(",", "")) >= 600
     assert f"Trained: {out}/moa-n0, {out}/moa-n1, " in told
     generate = shlex.split(told.splitlines()[-1])
     assert generate[:4] == ["python", "-m", "moa_core", "generate"]

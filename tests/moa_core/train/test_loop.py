@@ -16,7 +16,7 @@ from moa_core.train.loop import Machine, Schedule, TrainingRun
 from moa_core.train.losses import Weights
 from moa_core.train.masks import on_policy
 from moa_core.train.teacher import teach
-from tests.moa_core.train.conftest import logged, train
+from tests.moa_core.train.conftest import PROMPTS, logged, train
 from tests.models import speaking_target, tiny_tokenizer
 
 METHODS = ("moa-n0", "moa-n1", "eagle2")
@@ -31,7 +31,7 @@ class Training:
     """A run of three drafters in a folder; made anew, it is a new process."""
 
     def __init__(
-        self, data: Path, folder: Path, updates: int | None = UPDATES, seed: int = 0, **more: Any
+        self, own: Path, folder: Path, updates: int | None = UPDATES, seed: int = 0, **more: Any
     ) -> None:
         self.target = speaking_target()
         self.drafters = {name: fresh(name, self.target, seed) for name in METHODS}
@@ -39,7 +39,7 @@ class Training:
             name: trainee(drafter, self.target, Weights())
             for name, drafter in self.drafters.items()
         }
-        batches = Batches(data, tiny_tokenizer(), 4, 48, seed)
+        batches = Batches(own, tiny_tokenizer(), 4, 48, seed)
         self.run = TrainingRun(
             folder, models, batches, Schedule(updates, 3e-3, warmup=3, **more),
             Machine(save_every=40.0), {"seed": seed},
@@ -59,8 +59,9 @@ class Training:
         }
 
 
-def drafters(data: Path, out: Path, updates: int, **more: Any) -> None:
-    train(speaking_target(), data, out, updates, Plan(METHODS, rows=4, row_length=48), 3e-3, **more)
+def drafters(own: Path, out: Path, updates: int, **more: Any) -> None:
+    plan = Plan(PROMPTS, METHODS, rows=4, row_length=48)
+    train(speaking_target(), own, out, updates, plan, 3e-3, **more)
 
 
 @pytest.fixture
@@ -85,19 +86,19 @@ def kill_at(number: int) -> Callable[[int], None]:
 
 @pytest.mark.usefixtures("ticking")
 @pytest.mark.parametrize(("kills", "muon"), [((1, 6, UPDATES - 1), False), ((7,), True)])
-def test_a_killed_run_ends_as_an_uninterrupted_one_and_is_done_then(data, tmp_path, kills, muon):
-    expected = Training(data, tmp_path / "straight", muon=muon).train()
+def test_a_killed_run_ends_as_an_uninterrupted_one_and_is_done_then(own, tmp_path, kills, muon):
+    expected = Training(own, tmp_path / "straight", muon=muon).train()
     for number in kills:
         with pytest.raises(Killed):
-            Training(data, tmp_path / "run", muon=muon).train(kill_at(number))
-    last = Training(data, tmp_path / "run", muon=muon)
+            Training(own, tmp_path / "run", muon=muon).train(kill_at(number))
+    last = Training(own, tmp_path / "run", muon=muon)
     assert last.run.update <= max(kills) and (max(kills) < 4 or last.run.update > 0)
     found = last.train()
     assert found.keys() == expected.keys()
     for name, weight in expected.items():
         assert torch.equal(found[name], weight), name
     assert last.run.update == UPDATES
-    again = Training(data, tmp_path / "run", muon=muon)  # it has nothing left to do
+    again = Training(own, tmp_path / "run", muon=muon)  # it has nothing left to do
     after = again.train(kill_at(UPDATES))
     assert all(torch.equal(found[name], after[name]) for name in found)
     entry = logged(tmp_path)[-1]
@@ -105,11 +106,11 @@ def test_a_killed_run_ends_as_an_uninterrupted_one_and_is_done_then(data, tmp_pa
     assert not (tmp_path / "run" / "checkpoint.part").exists()
 
 
-def test_accumulated_gradients_are_those_of_the_whole_batch(data, tmp_path):
+def test_accumulated_gradients_are_those_of_the_whole_batch(own, tmp_path):
     """Rows hold unequal numbers of reply tokens: a mean of their means would be another loss."""
     whole, parts = tmp_path / "whole", tmp_path / "parts"
-    drafters(data, whole, 5)
-    drafters(data, parts, 5, parts=2)
+    drafters(own, whole, 5)
+    drafters(own, parts, 5, parts=2)
     one, other = (
         torch.load(out / "run/checkpoint.pt", weights_only=True)["models"] for out in (whole, parts)
     )
@@ -119,8 +120,8 @@ def test_accumulated_gradients_are_those_of_the_whole_batch(data, tmp_path):
         torch.testing.assert_close(one[name], other[name], atol=5e-6, rtol=0)
 
 
-def test_a_checkpoint_of_another_run_is_refused(data, tmp_path):
-    Training(data, tmp_path / "run", updates=1).train()
+def test_a_checkpoint_of_another_run_is_refused(own, tmp_path):
+    Training(own, tmp_path / "run", updates=1).train()
     path = tmp_path / "run" / "checkpoint.pt"
     for other, more, words in (
         ({"seed": 1}, {}, "seed"), ({"updates": 2}, {}, "schedule"), ({}, {"more": 1}, "fewer"),
@@ -129,29 +130,29 @@ def test_a_checkpoint_of_another_run_is_refused(data, tmp_path):
         state["recipe"] |= more
         torch.save(state, path)
         with pytest.raises(UserError, match=rf"other settings \({words}\)"):
-            Training(data, tmp_path / "run", **{"updates": 1, **other})
+            Training(own, tmp_path / "run", **{"updates": 1, **other})
     del state["recipe"]["more"]
     state["recipe"]["gone"] = 0  # not used then: it says nothing
     torch.save(state, path)
     schedule = state["recipe"]["schedule"]  # as they were when each drafter could have its rate
     schedule |= {"rates": {"": schedule.pop("rate")}, "decay": 0.0}
     torch.save(state, path)
-    Training(data, tmp_path / "run", updates=1)
+    Training(own, tmp_path / "run", updates=1)
     schedule |= {"rates": {"": 3e-3, "eagle2": 1e-3}, "decay": 0.0}
     torch.save(state, path)
     with pytest.raises(UserError, match=r"other settings \(schedule\)"):
-        Training(data, tmp_path / "run", updates=1)
+        Training(own, tmp_path / "run", updates=1)
 
 
 @pytest.mark.usefixtures("ticking")
 def test_minutes_become_updates_even_if_killed_before_its_pace_was_known(
-    data, tmp_path, monkeypatch
+    own, tmp_path, monkeypatch
 ):
     monkeypatch.setattr(loop, "PROBE", 8)
     for number in (7, 11):
         with pytest.raises(Killed):
-            Training(data, tmp_path / "run", None, minutes=5).train(kill_at(number))
-    last = Training(data, tmp_path / "run", None, minutes=5)
+            Training(own, tmp_path / "run", None, minutes=5).train(kill_at(number))
+    last = Training(own, tmp_path / "run", None, minutes=5)
     first = last.run.update
     planned = {}
     last.train(lambda update: planned.update({update - first: last.run.updates}))
@@ -160,8 +161,8 @@ def test_minutes_become_updates_even_if_killed_before_its_pace_was_known(
 
 
 @pytest.mark.usefixtures("ticking")
-def test_minutes_that_pass_before_the_pace_is_known_end_it(data, tmp_path):
-    training = Training(data, tmp_path / "run", None, minutes=1)
+def test_minutes_that_pass_before_the_pace_is_known_end_it(own, tmp_path):
+    training = Training(own, tmp_path / "run", None, minutes=1)
     training.train(kill_at(10))
     assert training.run.update == training.run.updates == 6
     assert (tmp_path / "run" / "checkpoint.pt").exists()
@@ -176,12 +177,12 @@ def test_the_rate_rises_then_falls_to_its_floor_and_stays_there():
     assert [schedule.factor(late, 100) for late in (100, 150)] == pytest.approx([0.05, 0.05])
 
 
-def test_drafters_draw_the_same_boundaries_after_a_pause(data, tmp_path):
+def test_drafters_draw_the_same_boundaries_after_a_pause(own, tmp_path):
     straight, paused = tmp_path / "straight", tmp_path / "paused"
-    drafters(data, straight, 10)
-    drafters(data, paused, 10, stop_at=4)
+    drafters(own, straight, 10)
+    drafters(own, paused, 10, stop_at=4)
     early = (paused / "moa-n1" / "model.safetensors").read_bytes()
-    drafters(data, paused, 10)
+    drafters(own, paused, 10)
     for name in METHODS:
         one, other = ((out / name / "model.safetensors").read_bytes() for out in (straight, paused))
         assert one == other != early

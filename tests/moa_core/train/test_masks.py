@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from moa_core.train.batches import Batch, same_document, whole_batch
-from moa_core.train.encode import PADDING
 from moa_core.train.masks import Masks, on_policy, predictable
+from moa_core.train.packing import PADDING
 
 LENGTH = 90
 SEEDS = range(12)

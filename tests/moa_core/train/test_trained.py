@@ -19,9 +19,10 @@ from moa_core.loading.load import load_drafter
 from moa_core.model.target import Target
 from moa_core.text import prompt_ids
 from moa_core.train.batches import same_document
-from moa_core.train.drafters import Plan, _Lessons, export, fresh
+from moa_core.train.drafters import Plan, _Lessons, export, fresh, train_drafters
+from moa_core.train.loop import Machine, Schedule
 from moa_core.train.losses import Weights
-from tests.moa_core.train.conftest import logged, train
+from tests.moa_core.train.conftest import PROMPTS, logged, train
 from tests.models import (
     SHAPES,
     one_reply,
@@ -50,9 +51,9 @@ def drafted(target: Target, drafter: Any, text: str, count: int, tree: TreeSetti
 
 
 @pytest.mark.parametrize("name", FAMILIES)
-def test_trained_drafters_of_every_family_write_the_targets_own_text(name, data, tmp_path):
+def test_trained_drafters_of_every_family_write_the_targets_own_text(name, own, tmp_path):
     target, methods = speaking_target(**FAMILIES[name]), ("moa-n0", "moa-n2")
-    train(target, data, tmp_path, 40, Plan(methods, rows=4, row_length=64))
+    train(target, own, tmp_path, 40, Plan(PROMPTS, methods, rows=4, row_length=64))
     log = logged(tmp_path)
     for method in methods:
         losses = [line[method]["loss"] for line in log]
@@ -66,15 +67,15 @@ def test_trained_drafters_of_every_family_write_the_targets_own_text(name, data,
             drafted(target, drafter, question, 24, TREE)
 
 
-def test_drafters_go_on_from_others_with_other_losses(data, tmp_path):
+def test_drafters_go_on_from_others_with_other_losses(own, tmp_path):
     """At a rate of nothing the weights are those they began with; else they are not."""
     target, begun = speaking_target(), tmp_path / "begun"
     for name in METHODS:
         save_drafter(begun / name, useful(name, target), target, {}, torch.float32)
     for rate in (0.0, 1e-3):
         out = tmp_path / f"out {rate}"
-        plan = Plan(METHODS, rows=2, row_length=48, weights=Weights(1, 0), start=begun)
-        train(target, data, out, 2, plan, rate)
+        plan = Plan(PROMPTS, METHODS, rows=2, row_length=48, weights=Weights(1, 0), start=begun)
+        train(target, own, out, 2, plan, rate)
         for name in METHODS:
             before, after = (load_file(each / name / "model.safetensors") for each in (begun, out))
             same = [torch.equal(before[key].bfloat16(), after[key]) for key in before]
@@ -83,15 +84,15 @@ def test_drafters_go_on_from_others_with_other_losses(data, tmp_path):
             assert training["start"] == "begun" and training["updates"] == 2
 
 
-def test_a_moa_drafter_of_another_n_goes_on_from_the_one_without_tli(data, tmp_path):
+def test_a_moa_drafter_of_another_n_goes_on_from_the_one_without_tli(own, tmp_path):
     """Its last layer is fitted anew, so it starts with smaller losses than those weights have."""
     target, losses = speaking_target(), {}
     for name in ("moa-n0", "moa-n1"):  # the same weights, as a drafter of each N
         begun = tmp_path / f"from {name}"
         drafter = MoADrafter(useful("moa-n0", target).net, target, int(name[-1]), name)
         save_drafter(begun / name, drafter, target, {}, torch.float32)
-        plan = Plan(("moa-n1",), rows=4, row_length=64, start=begun)
-        train(target, data, out := tmp_path / name, 1, plan, 0.0)
+        plan = Plan(PROMPTS, ("moa-n1",), rows=4, row_length=64, start=begun)
+        train(target, own, out := tmp_path / name, 1, plan, 0.0)
         losses[name] = logged(out)[0]["moa-n1"]
         found = load_drafter(str(out / "moa-n1"), target)
         assert found.tli == 1
@@ -100,15 +101,16 @@ def test_a_moa_drafter_of_another_n_goes_on_from_the_one_without_tli(data, tmp_p
     assert fitted["entering"] < 0.8 * as_they_are["entering"]
     assert fitted["cross_entropy"] < as_they_are["cross_entropy"]
     with pytest.raises(UserError, match="no eagle2 in"):
-        train(target, data, tmp_path / "none", 1, Plan(("eagle2",), 2, 48, start=begun))
+        train(target, own, tmp_path / "none", 1, Plan(PROMPTS, ("eagle2",), 2, 48, start=begun))
 
 
 @pytest.mark.parametrize("stop_at", [3, None])
-def test_a_run_that_may_go_on_is_exported_in_eight_bits(stop_at, data, tmp_path):
+def test_a_run_that_may_go_on_is_exported_in_eight_bits(stop_at, own, tmp_path):
     target, out = speaking_target(), tmp_path / "out"
     with pytest.raises(UserError, match="holds no training run"):
         export(target, out, tmp_path / "exported")
-    train(target, data, out, 6, Plan(METHODS, rows=2, row_length=48, words=60), stop_at=stop_at)
+    plan = Plan(PROMPTS, METHODS, rows=2, row_length=48, words=60)
+    train(target, own, out, 6, plan, stop_at=stop_at)
     assert export(target, out, tmp_path / "exported") == list(METHODS)
     for name in METHODS:
         folder = tmp_path / "exported" / name
@@ -124,8 +126,8 @@ def test_a_run_that_may_go_on_is_exported_in_eight_bits(stop_at, data, tmp_path)
             assert bool(((weight - theirs[key]).abs() <= most / 100).all()), key
         drafted(target, found, "What is 3 + 4?", 12, TREE)
     # Trained on, they keep their words, whatever a count of the new text would choose.
-    plan = Plan(METHODS, rows=2, row_length=48, words=30, start=tmp_path / "exported")
-    train(target, data, tmp_path / "further", 1, plan)
+    plan = Plan(PROMPTS, METHODS, rows=2, row_length=48, words=30, start=tmp_path / "exported")
+    train(target, own, tmp_path / "further", 1, plan)
     for name in export(target, tmp_path / "further", tmp_path / "again"):
         assert load_drafter(str(tmp_path / "again" / name), target).vocabulary.equal(words)
 
@@ -136,13 +138,13 @@ def test_a_run_that_may_go_on_is_exported_in_eight_bits(stop_at, data, tmp_path)
 def test_sa_is_narrowed_to_its_block_at_the_start_of_random_drafters_alone(family, start):
     ids = torch.randint(0, 60, (2, 40), generator=torch.Generator().manual_seed(0))
     batch = one_reply(ids, 6)
-    target, plan = tiny_target(family=family), Plan(rows=2, start=start)
+    target, plan = tiny_target(family=family), Plan(PROMPTS, rows=2, start=start)
     _, masks = _Lessons(target, [], plan, SimpleNamespace(updates=100), None)(batch, 0)
     narrow = start is None and family == "qwen3"  # whose layers drafters do not start from
     assert torch.equal(masks.sa, same_document(batch.segment)) is not narrow
 
 
-def test_training_on_the_targets_text_leaves_drafters_that_are_accepted_more(data, tmp_path):
+def test_training_on_the_targets_text_leaves_drafters_that_are_accepted_more(tmp_path):
     target = speaking_target(max_position_embeddings=128)
 
     def tau(drafter: Any) -> float:
@@ -153,8 +155,8 @@ def test_training_on_the_targets_text_leaves_drafters_that_are_accepted_more(dat
     prompts = tmp_path / "prompts.jsonl"
     asked = [{"prompt": f"What is {number} + {more}?"} for number in range(20) for more in range(9)]
     prompts.write_text("\n".join(map(json.dumps, asked)))
-    plan = Plan(METHODS[1:], rows=4, row_length=64, prompts=prompts, own_tokens=4000)
-    train(target, data, tmp_path, 50, plan)
+    plan = Plan(prompts, METHODS[1:], rows=4, row_length=64, own_tokens=4000)
+    train_drafters(target, tmp_path, Schedule(50, 5e-3, warmup=2), plan, Machine(workers=1))
     for name in METHODS[1:]:
         config = json.loads((tmp_path / name / "config.json").read_text())["drafter"]
         assert config["training"]["updates"] == 50 and config["parameters"] > 0
