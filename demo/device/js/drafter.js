@@ -58,6 +58,7 @@ class Drafter {
     for (let at = 0; at < tokens.length; at += CHUNK) {
       const part = tokens.slice(at, at + CHUNK), from = start + at, last = part.length - 1;
       const positions = part.map((_, row) => from + row), sees = (row, slot) => slot <= from + row;
+      if (at + CHUNK >= tokens.length) this.catchUp();
       found = await this.read(part, positions, sees, last, more(at, at + part.length));
     }
     return found;
@@ -91,6 +92,8 @@ class Drafter {
     return found;
   }
 
+  catchUp() {}
+
   async embeddings(tokens) {
     const places = tokens.map((token) => this.places.get(token) ?? 0);
     const { rows } = await this.embed.run({ tokens: wholes(places, tokens.length) });
@@ -104,12 +107,22 @@ class Drafter {
 
 /** Mixture of Attentions (arXiv 2410.03804), the client's half: see moa_core/drafters/moa.py. */
 class MoA extends Drafter {
-  observe(ids, { memory, tail }) {
-    const known = this.ids.length, layers = Array.from({ length: this.facts.tli }, (_, at) => `tail.${at}`);
-    this.take(["memory"], memory, ids.length, known);
-    if (tail) this.take(layers, tail, ids.length, known);
+  observed = []; // of verified tokens not yet read
+
+  observe(ids, outputs) {
+    this.observed.push({ ...outputs, known: this.ids.length, count: ids.length });
     this.ids.push(...ids);
     this.memory = { "memory.length": wholes([this.ids.length], 1) };
+  }
+
+  /** Before the last part of a text: the graph writes its own K and V of a part's last token where
+   * those of the target belong. */
+  catchUp() {
+    const layers = Array.from({ length: this.facts.tli }, (_, at) => `tail.${at}`);
+    for (const { memory, tail, known, count } of this.observed.splice(0)) {
+      this.take(["memory"], memory, count, known);
+      if (tail) this.take(layers, tail, count, known);
+    }
   }
 
   /** Logits after the newest token, which the target has chosen but not yet read. */
