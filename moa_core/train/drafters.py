@@ -85,14 +85,20 @@ def train_drafters(
             f"Rows of {plan.row_length} tokens are longer than {target.name} can read: give a "
             f"--row-length of at most {target.context}."
         )
+    if plan.rows % machine.parts:
+        raise UserError(
+            f"An update's --rows, {plan.rows}, cannot be taken in {machine.parts} equal parts: "
+            f"give a multiple of {machine.parts}."
+        )
     let_gradients_through(target)  # its first use is to answer the prompts
+    # Before the target writes, for hours perhaps: so mistakes are told at once.
+    drafters = {method: _begun(method, target, plan) for method in plan.methods}
     out.mkdir(parents=True, exist_ok=True)
     own = out / "own_text.npz"
     workers = machine.workers if target.device.type == "cpu" else 1
     writing = own_text.Writing(plan.prompts, plan.seed)
     own_text.write(target, own, plan.own_tokens, writing, workers)
     batches = Batches(own, tokenizer_of(target), plan.rows, plan.row_length, plan.seed)
-    drafters = {method: _begun(method, target, plan) for method in plan.methods}
     if plan.start is None:
         words = _words(target, batches, out / "words.npy", plan.words) if plan.words else None
         for drafter in drafters.values():

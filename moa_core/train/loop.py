@@ -126,12 +126,7 @@ class TrainingRun:
         self._kept = 0  # update of the checkpoint
         self.models = {name: model.to(machine.device) for name, model in models.items()}
         self.optimisers = {name: optimisers(schedule, of) for name, of in models.items()}
-        self._rows, rest = divmod(batches.rows, machine.parts)
-        if rest:
-            raise UserError(
-                f"An update's --rows, {batches.rows}, cannot be taken in {machine.parts} equal "
-                f"parts: give a multiple of {machine.parts}."
-            )
+        self._rows = batches.rows // machine.parts
         self._resume()
 
     def train(self, prepare: Callable[[Batch, int], tuple[Any, ...]]) -> None:

@@ -83,17 +83,24 @@ def prompts_in(path: Path) -> list[tuple[int, str]]:
     """
     found = []
     for number, row in json_lines(path):
-        match row:
-            case {"prompt": str(prompt)} if prompt.strip():
-                pass
-            case {"messages": [{"content": str()}, *_] as messages}:
-                said = (one["content"] for one in messages if one.get("role", "user") == "user")
-                prompt = next(said, "")
-            case _:
-                raise UserError(f"Line {number} of {path} has no prompt and no messages.")
+        if not (prompt := _asked(row)).strip():
+            raise UserError(f"Line {number} of {path} has no prompt and no user's message.")
         if bucket(prompt) >= HELD_OUT_PERCENT:
             found.append((number - 1, prompt))
     return found
+
+
+def _asked(row: Any) -> str:
+    """The prompt of a line; "" if it has none."""
+    match row:
+        case {"prompt": str(prompt)}:
+            return prompt
+        case {"messages": list(messages)}:
+            for one in messages:
+                match one:
+                    case {"content": str(said), **more} if more.get("role", "user") == "user":
+                        return said
+    return ""
 
 
 def write(target: Target, path: Path, tokens: int, writing: Writing, processes: int = 1) -> None:
