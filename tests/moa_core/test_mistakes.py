@@ -123,5 +123,5 @@ def test_a_mistake_is_told_in_one_sentence(
     assert last.startswith("error: ") and told.format(**places) in last
     # Training tells of loading; how much text there is, it knows only once that is written.
     assert command.startswith("train") or (captured.out == "" and not more), captured.err
-    assert "answers:" not in captured.err or "fill 1 row" in last
+    assert "answers:" not in captured.err or "fill 1 row" in last or "be read" in last
     assert sorted(here.rglob("*")) == before
