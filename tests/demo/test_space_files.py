@@ -133,7 +133,8 @@ def test_the_files_that_are_sent_are_enough_and_nothing_else_is_written(program)
 
 
 @pytest.mark.slow
-def test_requirements_are_enough_for_an_empty_environment(program):
+def test_requirements_are_enough_for_an_empty_environment(program, monkeypatch):
+    monkeypatch.delenv("PIP_NO_INDEX")  # of the other tests, which use no network
     venv = program.parent / "venv"
     subprocess.run([python_like_theirs(), "-m", "venv", venv], check=True)
     python = venv / "bin" / "python"
