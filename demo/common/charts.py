@@ -106,7 +106,7 @@ def bars(
 
 
 def beside(ends: Sequence[float], names: Sequence[str], texts: Sequence[str]) -> go.Scatter:
-    """Words to the right of the ends of lying bars."""
+    """Words to the right of lying bars."""
     return go.Scatter(
         x=ends, y=names, text=texts, mode="text", textposition="middle right", hoverinfo="skip",
         cliponaxis=False, showlegend=False,

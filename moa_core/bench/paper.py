@@ -96,8 +96,8 @@ def ratio(ours: dict[str, Any], theirs: dict[str, Any], key: str) -> Ratio | Non
 
 
 def claim(recording: Recording) -> str:
-    """A recording's MoA against EAGLE, like with like: alone, then with n-gram lookup on both sides.
-    Unescaped."""
+    """A recording's MoA against EAGLE, like with like: alone, then both with n-gram lookup. It is
+    not escaped."""
     found = [words for extra in ("", LOOKUP) if (words := _against(recording, extra))]
     return " ".join(found) or "nothing to compare, since MoA and EAGLE-2 are not both in it."
 

@@ -36,8 +36,8 @@ CASES = {  # a chart: its words, then each trace's values along its axis of numb
         [[0.5, 0.85, 1.3]] * 2),
     "compare τ": (
         COMPARED["tau"],
-        "Tokens per model call (τ), tokens per call: MoA N=1 3.00, EAGLE-2 2.00, Plain 1.00.",
-        [[3, 2, 1], [3, 2, 1]]),
+        "Acceptance length (τ, tokens per model call), tokens per call: MoA N=1 3.00, EAGLE-2 2.00",
+        [[3, 2, 1], [3.15] * 3]),
     "compare rate": (
         COMPARED["rate"], "MoA N=1 25.9 (24.1 to 28.0), EAGLE-2",
         [[7 / 0.27, 20, 20]]),
