@@ -75,8 +75,8 @@ def _speed(measured: Sequence[Row]) -> str:
     whose = "plain decoding’s speed" if plain else f"{over}’s speed"
     if len(ahead) > 1:
         told = listed([times[name] for name in ahead if name in times])
-        said = f"Too close to call: {listed(ahead)} wrote about equally fast"
-        return f"{said}, {told} {whose}." if plain else f"{said}."
+        said = f"Who wrote fastest is too close to call: the runs of {listed(ahead)} overlap"
+        return f"{said} ({told} {whose})." if plain else f"{said}."
     if ahead == [over]:
         return f"Plain decoding wrote fastest: {order[1]} reached {times[order[1]]} {whose}."
     return f"{ahead[0]} wrote fastest: {times[ahead[0]]} {whose}."

@@ -21,8 +21,8 @@ FAST = row_of("moa-n0", (3.6,) * 3, (120, 118, 125))
     [
         ((80, 78, 82), "MoA N=0 wrote fastest: 1.50 × plain decoding’s speed."),
         ((119, 115, 121),
-         "Too close to call: MoA N=0 and Plain wrote about equally fast, 1.01 × plain decoding’s "
-         "speed."),
+         "Who wrote fastest is too close to call: the runs of MoA N=0 and Plain overlap (1.01 × "
+         "plain decoding’s speed)."),
         ((160, 155, 165),
          "Plain decoding wrote fastest: MoA N=0 reached 0.75 × plain decoding’s speed."),
         (None, "MoA N=0 wrote fastest: 1.20 × EAGLE-2’s speed."),
@@ -37,10 +37,12 @@ def test_the_headline_says_who_wrote_fastest(plain, headline):
 
 def test_what_is_close_and_what_is_not_known_is_said():
     close = row_of("moa-n0", (3.6,) * 3, (104, 102, 108))  # its range touches EAGLE-2's
-    said = "Too close to call: MoA N=0 and EAGLE-2 wrote about equally fast"
+    said = "Who wrote fastest is too close to call: the runs of MoA N=0 and EAGLE-2 overlap"
     assert verdict([close, EAGLE])[0] == f"{said}."
     plain = row_of("vanilla", (1,) * 3, (80, 79, 81))
-    assert verdict([close, EAGLE, plain])[0].endswith(", 1.30 × and 1.25 × plain decoding’s speed.")
+    assert verdict([close, EAGLE, plain])[0].endswith(
+        " (1.30 × and 1.25 × plain decoding’s speed)."
+    )
     for tree in (TreeSettings(6, 3, 12), AUTO):
         assert verdict([replace(FAST, tree=tree), EAGLE])[1].endswith(" (each with its own trees)")
     assert verdict([replace(FAST, same=False), EAGLE])[-1] == "different text ✗"
