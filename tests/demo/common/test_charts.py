@@ -84,7 +84,7 @@ def test_heat_maps_hold_the_weights_and_name_rows_by_tokens():
     # plotly would read the tag
     assert list(figure.layout.yaxis2.ticktext) == ["␣fox", "&lt;b&gt;x&lt;/b&gt;"]
     assert list(bars.marker.pattern.shape) == ["", "/", "/"]  # reused layers
-    assert [note.text for note in figure.layout.annotations] == ["reused, N = 2"]
+    assert [note.text for note in figure.layout.annotations] == ["even share", "reused, N = 2"]
     _, heat = text_read([[0.6, 0.1, 0.3], [0.2, 0.7, 0.1]], ["(earlier)", *TOKENS], 2).data
     assert [list(one) for one in heat.z] == [[0.6, 0.2], [0.1, 0.7], [0.3, 0.1]]
 
