@@ -114,12 +114,12 @@ def _settings(engine: Engine, lanes: dict[str, list[tuple[str, str]]]) -> dict[s
         value=engine.default(), label="Drafter in this browser", elem_id="net-method",
     )  # fmt: skip
     called = [
-        (f"{one.title}: round trip {one.rtt:g} ms, {one.down:g} Mbit/s down, {one.up:g} up", name)
+        (f"{one.title}: {one.rtt:g} ms, {one.down:g} / {one.up:g} Mbit/s", name)
         for name, one in PRESETS.items()
     ]
     preset = gr.Dropdown(
-        [("None: your real link", HERE), *called], value=AT_FIRST, label="Simulated link",
-        elem_id="net-link", filterable=False,
+        [("None: your real link", HERE), *called], value=AT_FIRST, elem_id="net-link",
+        label="Simulated link: round trip, bandwidth down / up", filterable=False,
     )  # fmt: skip
     tokens = control("tokens", "net-", minimum=2)
     return {"method": method, "link": preset, "tokens": tokens}
