@@ -8,7 +8,7 @@ from typing import Any
 import gradio as gr
 
 from demo.common.elements import plot, words
-from demo.common.figures import kept
+from demo.common.figures import kept, many
 from demo.results import table as texts
 from demo.results.charts import CHARTS, learning
 from demo.session import PRIVATE, Shared, show_results
@@ -80,9 +80,10 @@ def _learnt() -> dict[str, Any] | None:
 def _learning(trained: dict[str, Any]) -> None:
     with gr.Accordion("How fast each method learns", open=False, elem_id="bench-learning"):
         plot(learning(trained), elem_id="learning")
+        times = many(len({row["updates"] for row in trained["rows"]}), "time")
         words(
-            "<p>One training of all three on the same text, measured four times with one tree, on "
-            "18 prompts: differences below 0.1 mean little. "
+            f"<p>One training of all on the same text, measured {times} with one tree: differences "
+            "below 0.1 mean little. "
             f"<code>{escape(str(trained['command']))}</code></p>",
             elem_classes="note",
         )

@@ -60,14 +60,11 @@ def title(recording: Recording) -> str:
 
 def made(recording: Recording) -> str:
     """Model, machine and amount, as a line. The sets are the kinds of prompts."""
-    given, prompts = (
-        recording.results["settings"],
-        next(iter(recording.methods.values()))["prompts"],
-    )
+    given, one = recording.results["settings"], next(iter(recording.methods.values()))
     sets = f" from {many(len(recording.kinds), 'set')}" if recording.kinds else ""
     cap = f", at most {most} tokens each" if (most := given.get("max_new_tokens")) else ""
     return (
-        f"{recording.target}. {title(recording)}. {many(prompts, 'prompt')}{sets}{cap}, "
+        f"{recording.target}. {title(recording)}. {many(one['prompts'], 'prompt')}{sets}{cap}, "
         f"{many(given['repeat'], 'pass', 'passes')}. {recording.machine}."
     )
 
