@@ -165,4 +165,5 @@ def _said(here: dict[int, dict[str, Any]], auto: dict[int, dict[str, Any]]) -> s
         {NTH.format(n): Spread(one[key], *one[f"{key}_spread"]) for n, one in of.items()}
         for key, of in (("tau", here), ("tokens_per_second", auto or here))
     )
-    return best_n(taus, rates)
+    said = best_n(taus, rates)
+    return f"{said[:-1]}, with trees that size themselves." if auto else said
