@@ -14,7 +14,7 @@ from demo.common.methods import VANILLA, colour, label
 
 ROW, ROWS, AROUND = 27, 210, 100  # pixels: per method, of all at most; above and below them
 ROOM = 1.7  # times the longest bar: the rest of the width is for its label
-TAU = ("Tokens per model call (τ)", "tokens per call", 2)  # title, unit, digits
+TAU = ("Acceptance length (τ, tokens per model call)", "tokens per call", 2)  # title, unit, digits
 SHAPES = (
     "circle", "square", "diamond", "triangle-up", "x", "cross", "star", "triangle-down", "hexagon",
 )  # fmt: skip
@@ -47,17 +47,17 @@ def figures(known: Mapping[str, Spread], title: str, unit: str, digits: int) -> 
         f" {value} ({one.middle / base:.2f} ×)" if base and one is not plain else f" {value}"
         for value, one in zip(values, spreads, strict=True)
     ]
-    ends = [one.high for one in spreads]
+    most = 1.05 * max((one.high for one in spreads), default=1)
     drawn = [
         bars(names, [one.middle for one in spreads], [colour(name) for name in known],
              hover=words, spreads=spreads, lying=True),
-        beside(ends, names, after),
+        beside([most] * len(names), names, after),  # a column, which no line runs through
     ]  # fmt: skip
     axis = f"{unit} (× plain)" if base else unit
     figure = rows_down(drawn, title, axis, words, unit, names)
     if plain:
         figure.add_vline(plain.middle, line=DOTTED, layer="above")
-    return figure.update_xaxes(range=[0, ROOM * max(ends, default=1)])
+    return figure.update_xaxes(range=[0, ROOM * most])
 
 
 def times(known: Mapping[str, Mapping[str, float]]) -> go.Figure:

@@ -24,7 +24,7 @@ PHASES = {"draft": mark("drafter"), "verify": mark("bonus"), "other": mark("plai
 PATTERNS = {"draft": "", "verify": "/", "other": "."}
 SIGNED = 48  # characters of a signature's line, for a phone
 SPARSE = 24  # most points in a line: a chart cannot show more
-DASHES = {VANILLA: "dot", RIVAL: "dash"}
+DASHES = {VANILLA: "dot", RIVAL: "dash", "moa-n1": "dashdot", "moa-n3": "longdash"}
 DOTTED = {"color": INK, "width": 1.5, "dash": "dot"}
 
 
@@ -106,7 +106,7 @@ def bars(
 
 
 def beside(ends: Sequence[float], names: Sequence[str], texts: Sequence[str]) -> go.Scatter:
-    """Words to the right of the ends of lying bars."""
+    """Words to the right of lying bars."""
     return go.Scatter(
         x=ends, y=names, text=texts, mode="text", textposition="middle right", hoverinfo="skip",
         cliponaxis=False, showlegend=False,

@@ -64,4 +64,4 @@ def answers(engine: Engine, plan: Plan) -> Iterator[dict[str, Any]]:
     for progress in compare(engine, comparison):
         yield asdict(progress)
     found = rows(comparison)
-    yield {"rows": [record(row) for row in found], "verdict": "; ".join(verdict(found))}
+    yield {"rows": [record(row) for row in found], "verdict": " ".join(verdict(found))}

@@ -22,12 +22,12 @@ from demo.session import Shared, Visit, connect, show_results
 OLDER = "<b>The results below are those from before.</b>"
 WIDTHS = {"Method": 140, "τ": 60, "Tokens/s (min–max)": 180, "Tree": 130, "Runs": 60}  # pixels
 TABLE_NOTE = (
-    "τ: new tokens per target call after the prefill, bonus included. Figures are from each "
-    "method’s run with the median tokens/s (of two runs, the slower); ranges cover all runs. "
-    "Tokens/s include the prefill; decoding alone does not. Acceptance rate: accepted drafts per "
-    "drafted node. Tree: depth-breadth-budget, or auto with the mean number of drafts. Rounding "
-    "can change a text where two tokens are almost equally probable; then the gap between their "
-    "logits is small."
+    "τ: acceptance length, new tokens per model call after the prompt’s, the model’s own token "
+    "included. Figures are from each method’s run with the median tokens/s (of two runs, the "
+    "slower); ranges cover all runs. Tokens/s include the prompt’s call; decoding alone does not. "
+    "Acceptance rate: accepted guesses of all. Tree: depth-breadth-budget, or auto with the mean "
+    "number of guesses. Rounding can change a text where two tokens are almost equally probable; "
+    "then the gap between their logits is small."
 )
 Draw = Callable[[Comparison, list[Row]], dict[str, Any]]  # what else a comparison shows, by name
 
@@ -99,11 +99,17 @@ def run(
     yield {
         "status": status,
         "box": gr.update(visible=True, elem_classes=""),
-        "verdict": "".join(f"<b>{escape(said)}</b>" for said in verdict(found)),
+        "verdict": told(verdict(found)),
         **{name: signed(figure, about) for name, figure in charts(found).items()},
         **(draw(comparison, found) if draw else {}),
         "table": gr.update(value=shape, column_widths=[WIDTHS.get(name, 100) for name in shape]),
     }
+
+
+def told(said: Sequence[str]) -> str:
+    """A verdict as HTML: a headline, then short facts."""
+    facts = "".join(f"<b>{escape(fact)}</b>" for fact in said[1:])
+    return f'<p class="conclusion">{escape(said[0])}</p>{facts}' if said else ""
 
 
 def charts(rows: Sequence[Row]) -> dict[str, Any]:

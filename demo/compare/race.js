@@ -47,7 +47,7 @@ export function mount({ element, props, watch }) {
     const which = race.repeats > 1 ? ` (the median of ${race.repeats})` : "";
     const whose = race.recorded ? "Recorded with the first example, not with your settings. " : "";
     const said = close ? " The runs overlap, so no places are given." : "";
-    note.textContent = `${whose}In real time. Each method ran alone; this replays its measured run${which}, prefill included.${said}`;
+    note.textContent = `${whose}In real time. Each method ran alone; this replays its measured run${which}, the prompt’s call included.${said}`;
     root.dataset.race = race.id;
     // As high as the whole text, so that the page stands still while it appears.
     player.seek(Infinity);
@@ -55,16 +55,14 @@ export function mount({ element, props, watch }) {
       text.style.height = "auto";
       text.style.height = text.scrollHeight ? `${text.scrollHeight + 4}px` : "";
     }
-    if (calm.matches) return;
-    player.seek(0);
-    watchFor();
+    if (!calm.matches) watchFor();
   }
 
   function draw(at) {
     const over = at >= finish;
     for (const { lane, fill, time, place, rank, total } of lanes) {
       lane.draw(at);
-      fill.value = total ? Math.min(at, total) / total : 0;
+      fill.value = finish && Math.min(at, total) / finish;
       time.textContent = seconds(Math.min(at, total));
       place.textContent = at >= total && !close ? PLACES[rank] : "";
     }
@@ -85,12 +83,12 @@ export function mount({ element, props, watch }) {
     draw(player.at);
   }
 
-  // A race begins when it is first seen.
+  // A race begins when it is first seen; until then its end is there.
   function watchFor() {
     const seen = new IntersectionObserver((entries) => {
       if (!entries.some((entry) => entry.isIntersecting)) return;
       seen.disconnect();
-      if (!player.at) start();
+      start();
     });
     seen.observe(tracks);
   }

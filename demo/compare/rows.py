@@ -134,7 +134,7 @@ def _shown(row: Row, greedy: bool) -> dict[str, str]:
         "τ": digits(row.tau and row.tau.middle, "tau"),
         "Tokens/s (min–max)": _ranged(row.rate, "rate"),
         "Decoding alone": digits(row.decoding and row.decoding.middle, "rate"),
-        "Target calls": str(row.calls),
+        "Model calls": str(row.calls),
         "Acceptance rate": "–" if row.acceptance is None else f"{100 * row.acceptance:.1f} %",
         f"Same text as plain {how}?": _sameness(row),
         "Speed-up over plain": f"{digits(row.speedup, 'ratio')} ×" if row.speedup else "–",
@@ -147,7 +147,7 @@ def _tree(row: Row) -> str:
     """The tree's shape, or the mean number of drafts of automatic trees."""
     mean = row.drafted / row.cycles if row.cycles > 0 else 0
     auto = row.tree is not None and row.tree.auto
-    return f"auto, {mean:.1f} drafts" if auto else str(row.tree or "–")
+    return f"auto, {mean:.1f} guesses" if auto else str(row.tree or "–")
 
 
 def _ranged(spread: Spread | None, kind: str) -> str:

@@ -1,69 +1,89 @@
-"""Who won, in a few words, from the rows of a comparison."""
+"""Who won, in plain words, from the rows of a comparison."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from demo.common.figures import Spread
-from demo.common.methods import RIVAL, VANILLA, family
+from demo.common.methods import VANILLA, family, tli_of
 from demo.compare.rows import Row, against, digits
+
+NTH = "N\u00a0=\u00a0{}"
+FEW = 40  # model calls: with fewer, tokens per call say little
 
 
 def verdict(rows: Sequence[Row]) -> list[str]:
-    """Tokens per call, speed, whether drafting pays, and whether the text is plain decoding's.
-
-    If the ranges of two methods overlap, the speed is too close to call.
-    """
+    """Who wrote fastest, tokens per call, and whether the text is plain decoding's."""
     measured = [row for row in rows if row.rate and row.tau]
     drafting = [row for row in measured if row.method != VANILLA]
-    plain = against(measured, VANILLA)
     if len(measured) < 2 or not drafting:
         return []
-    said = []
-    if pair := _pair(drafting):
-        said += [_tau(*pair), f"speed: {_speed(*pair)}"]
-    if plain and plain.rate:
-        best = _fastest(drafting)
-        assert best.rate
-        over, close = best.rate.over(plain.rate).middle, best.rate.overlaps(plain.rate)
-        times = f"{digits(over, 'ratio')} × plain decoding"
-        sure = f"{'slower' if over < 1 else 'faster'}, {times}"
-        said.append(f"{best.label}: {f'{times}, but the runs overlap' if close else sure}")
-    known = {row.same for row in measured}
-    same = "text not compared" if None in known else "same text ✓"
-    return [*said, "different text ✗" if False in known else same]
+    taus = ", ".join(f"{row.label} {digits(row.tau.middle, 'tau')}" for row in drafting if row.tau)
+    trees = {row.tree for row in drafting}
+    own = len(drafting) > 1 and (len(trees) > 1 or any(tree and tree.auto for tree in trees))
+    length = f"tokens per model call: {taus}" + " (each with its own trees)" * own
+    return [_speed(measured), length, _sameness(measured)]
 
 
-def _pair(drafting: Sequence[Row]) -> tuple[Row, Row] | None:
-    """The pair to compare: the fastest MoA and EAGLE-2, else the two fastest drafting methods."""
-    moa, eagle = [row for row in drafting if family(row.method) == "moa"], against(drafting, RIVAL)
-    if moa and eagle:
-        return _fastest(moa), eagle
-    if len(drafting) < 2:
-        return None
-    first = _fastest(drafting)
-    return first, _fastest([row for row in drafting if row is not first])
+def which_n(rows: Sequence[Row]) -> list[str]:
+    """Of one method with several N: which accepts most, which is fastest, and what to doubt."""
+    moa = [row for row in rows if family(row.method) == "moa" and row.rate and row.tau]
+    if len(moa) < 2:
+        return verdict(rows)
+    names = [NTH.format(tli_of(row.method)) for row in moa]
+    taus, rates = ({name: one for name, row in zip(names, moa, strict=True)
+                    if (one := getattr(row, key))} for key in ("tau", "rate"))  # fmt: skip
+    calls = min(row.calls for row in moa)
+    few = [f"few model calls ({calls}): trust a longer text more"] * (calls < FEW)
+    return [best_n(taus, rates), *few, _sameness(rows)]
 
 
-def _fastest(rows: Sequence[Row]) -> Row:
-    return max(rows, key=lambda row: row.rate.middle if row.rate else 0.0)
+def best_n(taus: Mapping[str, Spread], rates: Mapping[str, Spread]) -> str:
+    """Which N accepts most and which is fastest, in a sentence each."""
+    shown = {name: digits(tau.middle, "tau") for name, tau in taus.items()}
+    first, *close = leaders(taus)
+    most = f"{first} ({shown[first]})" + _close([f"{name} ({shown[name]})" for name in close])
+    if rest := [f"{name}: {tau}" for name, tau in shown.items() if name not in (first, *close)]:
+        most += f"; {', '.join(rest)}"
+    first, *close = leaders(rates)
+    return f"Most tokens per model call: {most}. Fastest: {first}{_close(close)}."
 
 
-def _tau(one: Row, other: Row) -> str:
-    assert one.tau and other.tau
-    taus = [digits(row.tau.middle, "tau") for row in (one, other) if row.tau]
-    ahead = "the same" if taus[0] == taus[1] else _percent(one.tau, other.tau)
-    trees = "" if one.tree == other.tree and not (one.tree and one.tree.auto) else ", trees differ"
-    return f"tokens per call: {one.label} {taus[0]} · {other.label} {taus[1]} ({ahead}{trees})"
+def leaders(spreads: Mapping[str, Spread]) -> list[str]:
+    """The one with the highest figure, and those whose ranges overlap its own."""
+    best = max(spreads, key=lambda name: spreads[name].middle)
+    others = [name for name, one in spreads.items() if name != best and one.overlaps(spreads[best])]
+    return [best, *others]
 
 
-def _speed(one: Row, other: Row) -> str:
-    assert one.rate and other.rate
-    if one.rate.overlaps(other.rate):
-        return "too close to call"
-    return f"{one.label} {_percent(one.rate, other.rate)} against {other.label}"
+def _close(names: Sequence[str]) -> str:
+    return f", too close to call with {listed(names)}" if names else ""
 
 
-def _percent(one: Spread, other: Spread) -> str:
-    percent = 100 * (one.middle / other.middle - 1)
-    return f"{percent:+.{0 if abs(percent) >= 2 else 1}f} %".replace("-", "−")
+def listed(names: Sequence[str]) -> str:
+    return " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
+
+
+def _speed(measured: Sequence[Row]) -> str:
+    """Who wrote fastest, against plain decoding, or else against the next."""
+    rates = {row.label: row.rate for row in measured if row.rate}
+    order, ahead = sorted(rates, key=lambda name: -rates[name].middle), leaders(rates)
+    plain = against(measured, VANILLA)
+    over = plain.label if plain else order[1]
+    times = {name: f"{digits(one.over(rates[over]).middle, 'ratio')} ×"
+             for name, one in rates.items() if name != over}  # fmt: skip
+    whose = "plain decoding’s speed" if plain else f"{over}’s speed"
+    if len(ahead) > 1:
+        told = listed([times[name] for name in ahead if name in times])
+        said = f"Who wrote fastest is too close to call: the runs of {listed(ahead)} overlap"
+        return f"{said} ({told} {whose})." if plain else f"{said}."
+    if ahead == [over]:
+        return f"Plain decoding wrote fastest: {order[1]} reached {times[order[1]]} {whose}."
+    return f"{ahead[0]} wrote fastest: {times[ahead[0]]} {whose}."
+
+
+def _sameness(rows: Sequence[Row]) -> str:
+    known = {row.same for row in rows}
+    if False in known:
+        return "different text ✗"
+    return "text not compared" if None in known else "same text ✓"

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from html import escape
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 import plotly.graph_objects as go
@@ -15,7 +17,7 @@ import plotly.graph_objects as go
 from demo.common.figures import name_of
 from demo.common.methods import family, label
 from demo.engine import Engine
-from demo.inside.charts import layers_read, text_read
+from demo.inside.charts import layers_read, short, text_read
 from demo.inside.view import cycles_of
 from demo.zero import borrow
 from moa_core.decoding.trace import Prefilled, Trace
@@ -26,7 +28,7 @@ from moa_core.errors import UserError
 from moa_core.model.target import Target
 
 NEAR = 24  # tokens before the root with their own row
-EARLIER = "(earlier)"
+EARLIER = "({} earlier)"
 Matrix = list[list[float]]
 
 
@@ -37,15 +39,18 @@ class Look:
     cycle         which one, from 0
     known         number of verified tokens, whose memories CA reads
     tokens        [rows] texts of the newest of these
+    before        the text of the most read one before them; None if there is none
     layers        LSA over the layers, the mean of its heads: [rows, L], and over every verified
                   token [L]; None without LSA
-    text          [H, rows + 1] CA over `tokens`, all earlier text first; no such entry if none is
+    text          [H, rows + 2] CA over `tokens`; before them, if there are any, `before` and all
+                  other earlier ones together
     tli           of the drafter
     """
 
     cycle: int
     known: int
     tokens: list[str]
+    before: str | None
     layers: tuple[Matrix, list[float]] | None
     text: Matrix
     tli: int
@@ -102,14 +107,19 @@ def _look(target: Target, drafter: Drafter, ids: Sequence[int], looks: Looks, cy
     texts = [target.tokenizer.decode([token]) for token in ids[:-1]]
     text = looks.text[:, -NEAR:].tolist()
     tokens = texts[-NEAR:]
+    before = None
     if len(texts) > NEAR:
-        earlier = looks.text[:, :-NEAR].sum(1).tolist()
-        text = [[rest, *row] for rest, row in zip(earlier, text, strict=True)]
+        earlier = looks.text[:, :-NEAR]
+        most = int(earlier.mean(0).argmax())
+        before = texts[most]
+        own = earlier[:, most]
+        firsts = zip((earlier.sum(1) - own).tolist(), own.tolist(), text, strict=True)
+        text = [[rest, one, *row] for rest, one, row in firsts]
     layers = None
     if looks.layers is not None:
         mean = looks.layers.mean(1)
         layers = mean[-NEAR:].tolist(), mean.mean(0).tolist()
-    return Look(cycle, len(texts), tokens, layers, text, drafter.tli)
+    return Look(cycle, len(texts), tokens, before, layers, text, drafter.tli)
 
 
 def layers_chart(looked: Look) -> go.Figure | None:
@@ -118,5 +128,28 @@ def layers_chart(looked: Look) -> go.Figure | None:
 
 
 def text_chart(looked: Look) -> go.Figure:
-    earlier = [EARLIER] if looked.known > len(looked.tokens) else []
-    return text_read(looked.text, [*earlier, *looked.tokens], len(looked.tokens))
+    names, listed = list(looked.tokens), len(looked.tokens)
+    if looked.before is not None:
+        names = [EARLIER.format(looked.known - listed - 1), looked.before, *names]
+        listed += 1
+    return text_read(looked.text, names, listed)
+
+
+def takeaway(looked: Look, trace: Trace) -> str:
+    """What the charts show, and of which run, as HTML."""
+    said, tokens = "", [*filter(None, [looked.before]), *looked.tokens]
+    if looked.layers:
+        _, mean = looked.layers
+        most = max(range(len(mean)), key=mean.__getitem__)
+        share, even = mean[most], 1 / len(mean)
+        said = f"layer {most + 1} of {len(mean)} ({share:.0%}; an even share is {even:.0%}) and "
+    read = [fmean(column) for column in zip(*looked.text, strict=True)][-len(tokens) :]
+    best = sorted(range(len(tokens)), key=lambda place: -read[place])[:2]
+    named = " and ".join(
+        f"“{short(tokens[place].strip() or tokens[place])}” ({read[place]:.0%})" for place in best
+    )
+    about = f"{trace.about.get('target')}, {label(name_of(trace))}, cycle {looked.cycle + 1}"
+    return (
+        f'<p class="conclusion">The drafter reads most from {said}the tokens {escape(named)}.</p>'
+        f'<p class="note">{escape(about)} of “{escape(str(trace.about.get("prompt", "")))}”</p>'
+    )

@@ -35,6 +35,7 @@ def layers_read(near: Rows, mean: Sequence[float], tokens: Sequence[str], tli: i
     count, groups = len(mean), grouped(len(mean), tli)
     names = [f"{group[0] + 1}–{group[-1] + 1}" if len(group) > 1 else str(group[0] + 1)
              for group in groups]  # fmt: skip
+    firsts = [str(group[0] + 1) for group in groups]  # short enough for a phone
     mean, near = _over(groups, mean), [_over(groups, row) for row in near]
     places, reused = list(range(1, len(groups) + 1)), len(groups) - tli
     figure = make_subplots(2, 1, shared_xaxes=True, row_heights=[90, ROW * len(tokens)],
@@ -47,14 +48,17 @@ def layers_read(near: Rows, mean: Sequence[float], tokens: Sequence[str], tli: i
     figure.add_trace(bars(places, mean, tints, "", patterns, hover), 1, 1)
     figure.add_trace(_map(near, places, tokens, "column"), 2, 1)
     title = "LSA over the target’s layers"
-    each = ", the mean of each group" if len(groups) < count else ""
-    _lay_out(figure, title + each, "layer of the target", len(tokens), 250)
-    figure.update_xaxes(tickvals=places, ticktext=names, range=[0.5, len(groups) + 0.5],
+    size = len(groups[0])
+    each = f", the mean of {size} at a time" if size > 1 else ""
+    axis = "layer of the target" + ", the first of each group" * bool(each)
+    _lay_out(figure, title + each, axis, len(tokens), 250)
+    figure.update_xaxes(tickvals=places, ticktext=firsts, range=[0.5, len(groups) + 0.5],
                         showgrid=False)  # fmt: skip
     figure.update_xaxes(title_text="", row=1, col=1)
     figure.update_yaxes(tickformat=".0%", nticks=4, row=1, col=1)
     figure.update_yaxes(_ticks(tokens), row=2, col=1)
-    figure.add_hline(1 / count, line=DOTTED, row=1, col=1)
+    figure.add_hline(1 / count, line=DOTTED, row=1, col=1, annotation_text="even share",
+                     annotation_position="top left", annotation_font_size=11)  # fmt: skip
     if tli:
         edges = {"x0": reused + 0.5, "x1": len(groups) + 0.5, "y0": 0, "y1": 1}
         line = {"color": BONUS, "width": 2}
@@ -84,8 +88,8 @@ def text_read(near: Rows, tokens: Sequence[str], listed: int) -> go.Figure:
 
     near    [H, rows] weights over these tokens; each head's sum to 1
     tokens  [rows] their texts
-    listed  number of last rows that are single tokens, which set the colours' range; a row before
-            them stands for all earlier text
+    listed  number of last rows that set the colours' range; the rows before them stand for all
+            earlier text
     """
     heads = list(range(1, len(near) + 1))
     by_token = [list(column) for column in zip(*near, strict=True)]  # [rows, H]

@@ -10,7 +10,7 @@ import gradio as gr
 
 from demo.common.elements import call, plot, say, status_line, words
 from demo.engine import Engine
-from demo.inside.attention import layers_chart, look_inside, refusal, text_chart
+from demo.inside.attention import layers_chart, look_inside, refusal, takeaway, text_chart
 from demo.inside.view import inside_view, packed
 from demo.live.recording import recording
 from demo.session import PRIVATE, Shared, Visit, connect, show_results
@@ -22,7 +22,8 @@ ID, TITLE = "inside", "Inside a cycle"
 READ = (
     "<p><b>LSA</b>, layer self-attention: how much the drafter reads from each layer of the "
     "target, token by token. <b>CA</b>, cross-attention: which tokens’ memories it reads to draft "
-    "this cycle. A stronger colour means more attention. The rows are the newest tokens.</p>"
+    "this cycle. A stronger colour means more attention. The rows are the newest tokens; above "
+    "them the most read of the earlier ones, and all other earlier ones together.</p>"
 )
 Pair = tuple[Trace, Trace | None]  # a run, and another method's run of the same prompt
 ASK = (
@@ -42,6 +43,7 @@ def build(demo: gr.Blocks, shared: Shared) -> None:
     stop = gr.Button("Stop", interactive=False, elem_id="inside-stop")
     status = status_line(elem_id="inside-status")
     with gr.Column(visible=False, elem_id="inside-found") as found:
+        told = words("", elem_id="inside-told")
         words(READ, elem_classes="note")
         with gr.Row():
             with gr.Column(min_width=320):
@@ -57,6 +59,7 @@ def build(demo: gr.Blocks, shared: Shared) -> None:
         yield (
             say(f"Attention at cycle {seen.cycle + 1} is shown below.", "done"),
             gr.update(visible=True),
+            takeaway(seen, shown[0]),
             gr.update(value=layers_chart(seen), visible=seen.layers is not None),
             text_chart(seen),
         )
@@ -67,7 +70,7 @@ def build(demo: gr.Blocks, shared: Shared) -> None:
         partial(_open, engine), [pair, *newest], shows, js=call("live/run.js", "traces"),
         queue=False, **PRIVATE,
     )  # fmt: skip
-    outputs = [status, found, layers, text]
+    outputs = [status, found, told, layers, text]
     show_results(connect(shared, button, stop, look, [pair, view], outputs), "inside-found")
 
 

@@ -3,7 +3,7 @@
 import { add, button, el, many, pairList, putBeside, quoted, tipBox } from "../common/static/dom.js";
 import { onTab } from "../common/static/page.js";
 import { legendOf, mark } from "../common/tokens/view.js";
-import { arrange, Tree, WIDE } from "../common/tree/tree.js";
+import { Tree, WIDE } from "../common/tree/tree.js";
 import { wantedCycle } from "../live/run.js";
 import { facts, sentence, spoken, verdict } from "./words.js";
 
@@ -35,22 +35,22 @@ export function mount({ element, props, watch, trigger }) {
   );
   const family = "IBM Plex Sans";
   const own = new Tree(family);
-  const ariaLabel = "Draft tree. Arrow keys move between its nodes.";
+  const ariaLabel = "Draft tree. Arrow keys move between its guesses.";
   const tree = add(el("div", "tree draft-tree", "", { role: "group", ariaLabel }), own.svg);
   const other = new Tree(family, WIDE, { role: "img" });
   const beside = el("p", "sentence");
   const frame = add(el("div", "tree draft-tree", "", { tabIndex: 0 }), other.svg);
   const rival = add(el("div", "rival"), beside, frame);
   const tip = tipBox();
-  const hint = el("p", "hint", "Point at a node, or use Tab and the arrow keys, to see its probabilities.");
+  const hint = el("p", "hint", "Point at a guess, or use Tab and the arrow keys, to see its probabilities.");
   add(root, controls, said, before, legend, tree, hint, rival, tip);
 
-  // The chat template's own words, which only some want to see.
+  // The chat template's words around the prompt, which only some want to see.
   let templated = false;
   const plain = (prompt) => prompt.replace(/^[^]*<\|im_start\|>user\n/, "").replace(/<\|im_end\|>[^]*$/, "\n");
-  const template = button("quiet-button", "Show template", () => {
+  const template = button("quiet-button", "Show the prompt as the model reads it", () => {
     templated = !templated;
-    template.textContent = templated ? "Hide template" : "Show template";
+    template.textContent = templated ? "Show the prompt alone" : "Show the prompt as the model reads it";
     if (trace) show(place);
   });
   add(controls, template);
@@ -193,12 +193,8 @@ export function mount({ element, props, watch, trigger }) {
     root.dataset.run = trace ? trace.run : "";
     if (root.hidden) return;
     slider.max = trace.cycles.length;
-    // The tallest tree's height for all, so that nothing jumps while cycles change.
-    const tallest = ({ cycles }) => Math.max(...cycles.map((cycle) => arrange(cycle).rows));
-    tree.style.height = `${WIDE.top + tallest(trace) * WIDE.row + 20}px`;
     rival.hidden = !trace.rival?.cycles.length;
     if (rival.hidden) trace.rival = null;
-    else frame.style.height = `${WIDE.top + tallest(trace.rival) * WIDE.row + 20}px`;
     show(wanted());
     pressed = null;
   }

@@ -16,7 +16,7 @@ export function sentence(cycle, texts) {
   const gained = many(cycle.path.length + 1, "token");
   const cut = cycle.path.length + 1 - cycle.emitted;
   const end = cut ? ` The run ended here, so ${many(cut, "token")} ${cut === 1 ? "was" : "were"} dropped.` : "";
-  return `${many(drafted, "node")} drafted, ${kept}: ${gained} gained.${end}`;
+  return `${many(drafted, "guess", "guesses")}, ${kept}: ${gained} gained.${end}`;
 }
 
 const verdicts = {

@@ -119,6 +119,6 @@ export function show() {
   frame.querySelector("b").textContent = { cut: "✂", lost: "?" }[frame.dataset.state] ?? "";
   press("run").disabled = running || loading;
   press("stop").disabled = !running && !loading;
-  press("cut").disabled = !running;
+  press("cut").disabled = !running || lanes.some((lane) => busy(lane) && !lane.sums.first); // nothing streams yet
   press("cut").textContent = isCut ? "Restore the link" : "Cut the link";
 }

@@ -70,7 +70,7 @@ class DeviceLane {
 
   start(asked) {
     this.state = "running";
-    this.sums = { trips: [], levels: [], cycles: 0, tokens: 0, confirmed: 0, changed: 0, alone: 0, began: 0, first: null, bytes: null };
+    this.sums = { trips: [], levels: [], cycles: 0, tokens: 0, confirmed: 0, changed: 0, alone: 0, first: null, bytes: null };
     this.#clear();
     this.#begin({ run: String(performance.now()), label: this.title });
     this.send({ do: "run", ...asked });
@@ -115,7 +115,7 @@ class DeviceLane {
   }
 
   on_prefilled({ bytes }) {
-    Object.assign(this.sums, { began: performance.now(), first: bytes, bytes, tokens: 1 });
+    Object.assign(this.sums, { first: bytes, bytes, tokens: 1 });
     this.#say("");
   }
 
@@ -181,15 +181,14 @@ class DeviceLane {
   }
 
   #tell() {
-    const { trips, levels, cycles, tokens, began, first, bytes, alone, confirmed, changed } = this.sums;
+    const { trips, levels, cycles, tokens, first, bytes, alone, confirmed, changed } = this.sums;
     if (levels.length > 1) this.#figure("level", `${median(levels.slice(1)).toFixed(1)} ms`);
     if (!cycles) return;
     const more = tokens - 1;
     const [up, down] = ["sent", "received"].map((way) => bytes[way] - first[way]);
-    this.#figure("speed", ((1000 * more) / (performance.now() - began)).toFixed(0), alone ? "tokens per second, time offline included" : "");
     if (trips.length) this.#figure("trip", `${median(trips).toFixed(0)} ms`);
     this.#figure("tau", this.shown.tau.toFixed(2));
-    this.#figure("up", amount(up / more), `draft trees; ${amount(up / cycles)} per cycle`);
+    this.#figure("up", amount(up / more), `the guesses; ${amount(up / cycles)} per cycle`);
     this.#figure("down", amount(down / more), `what the drafter reads from the target; ${amount(down / cycles)} per cycle, prompt included`);
     const waits = alone - confirmed - changed;
     if (alone) this.#figure("alone", String(alone), `${confirmed} confirmed, ${changed} changed${waits ? `, ${waits} not verified yet` : ""}`);

@@ -1,4 +1,4 @@
-"""Recorded link measurements: charts, and how they were made."""
+"""Recorded link measurements: tables, charts, and how they were made."""
 
 from __future__ import annotations
 
@@ -6,15 +6,23 @@ from html import escape
 
 import plotly.graph_objects as go
 
-from demo.common.by_method import lines
+from demo.common.by_method import NAMES, lines
+from demo.common.figures import many
+from demo.common.methods import label
 from moa_core.bench.records import ALL, Row, select
 
 READ = "<p>API streaming has no drafter: the server sends each token as it writes it.</p>"
 CUT = "% of the answer verified before the cut"
-OFFLINE = {  # of a row over all kinds: factor, title, unit
-    "same": (100, "The target’s own words when the link never comes back", "% of offline tokens"),
-    "log_prob": (1, "How plausible the target finds offline text", "log-probability per token"),
-}
+LIKED = "How plausible the target finds offline text", "log-probability per token"
+
+
+def recorded_html(prompt: str) -> str:
+    """What the recorded run was. Gradio reads braces in a template."""
+    asked = escape(prompt).replace("{", "&#123;")
+    return (
+        "<p class='note told'>Recorded with drafter and target on one machine, without a simulated "
+        f"link; the target was out of reach for a third of the text. Prompt: “{asked}”</p>"
+    )
 
 
 def records_html(found: dict[str, Row]) -> str:
@@ -23,19 +31,43 @@ def records_html(found: dict[str, Row]) -> str:
         f"<code>{escape(str(one.get('command')))}</code></li>"
         for name, one in found.items()
     ]
+    tables = [own_words(one) for one in found.values() if one["kind"] == "offline"]
+    streamed = READ * any(one["kind"] == "link" for one in found.values())
     return (
-        f"{READ}<details><summary>How these were measured: commands and dates</summary>"
-        f"<ul>{''.join(items)}</ul></details>"
+        f"{''.join(tables)}{streamed}<details><summary>How these were measured: commands and dates"
+        f"</summary><ul>{''.join(items)}</ul></details>"
+    )
+
+
+def own_words(one: Row) -> str:
+    """How much of the text after a cut for good is the target's own: a row per method, a column for
+    the first, the middle and the last cut."""
+    rows = [row for row in select(one["rows"], kind=ALL) if row.get("same") is not None]
+    cuts = sorted({row["cut"] for row in rows})
+    cuts = sorted({cuts[0], cuts[len(cuts) // 2], cuts[-1]})
+    heads = "".join(f"<th>{100 * cut:.0f} %</th>" for cut in cuts)
+    body = ""
+    for method in dict.fromkeys(row["method"] for row in rows):
+        same = [row["same"] for cut in cuts for row in select(rows, method=method, cut=cut)]
+        cells = "".join(f"<td>{100 * share:.1f} %</td>" for share in same)
+        name = escape(NAMES.get(method) or label(method))
+        body += f"<tr><th scope='row'>{name}</th>{cells}</tr>"
+    about = f"{one['target']['name']}, {many(rows[0]['items'], 'prompt')}"
+    return (
+        "<h2>The target’s own words when the link never comes back</h2><p>How many of the tokens "
+        "written alone are the target’s own, up to the first that is not. The link was cut after "
+        f"so much of the answer ({escape(about)}):</p><table class='beside'><thead><tr><td></td>"
+        f"{heads}</tr></thead><tbody>{body}</tbody></table>"
     )
 
 
 def recorded_charts(found: dict[str, Row]) -> list[go.Figure]:
-    """Quality after a cut, and time per token over links, as far as recorded."""
+    """Plausibility after a cut, and time per token over links, as far as recorded."""
+    title, unit = LIKED
     made = [
-        lines(select(one["rows"], kind=ALL), "cut", key, title, CUT, unit, (100, factor))
+        lines(select(one["rows"], kind=ALL), "cut", "log_prob", title, CUT, unit, (100, 1))
         for one in found.values()
         if one["kind"] == "offline"
-        for key, (factor, title, unit) in OFFLINE.items()
     ]
     for one in found.values():
         if one["kind"] == "link":

@@ -15,7 +15,7 @@ from demo.common.theme import DEMO
 from demo.common.tokens.view import feed_of
 from demo.engine import Engine
 from demo.live.recording import recording
-from demo.network.recorded import recorded_charts, records_html
+from demo.network.recorded import recorded_charts, recorded_html, records_html
 from demo.session import PRIVATE, Shared
 from demo.share import address_of, brought, load_address, named, share_fold, values_of
 from moa_core.bench.records import recorded
@@ -113,19 +113,24 @@ def _settings(engine: Engine, lanes: dict[str, list[tuple[str, str]]]) -> dict[s
         [(duel if name == DUEL else label(name), name) for name in lanes],
         value=engine.default(), label="Drafter in this browser", elem_id="net-method",
     )  # fmt: skip
-    called = [(one.title, name) for name, one in PRESETS.items()]
+    called = [
+        (f"{one.title}: {one.rtt:g} ms, {one.down:g} / {one.up:g} Mbit/s", name)
+        for name, one in PRESETS.items()
+    ]
     preset = gr.Dropdown(
-        [("None: your real link", HERE), *called], value=AT_FIRST, label="Simulated link",
-        elem_id="net-link", filterable=False,
+        [("None: your real link", HERE), *called], value=AT_FIRST, elem_id="net-link",
+        label="Simulated link: round trip, bandwidth down / up", filterable=False,
     )  # fmt: skip
     tokens = control("tokens", "net-", minimum=2)
     return {"method": method, "link": preset, "tokens": tokens}
 
 
 def _lane(place: int) -> None:
+    recorded = None if place else _recorded()
+    told = recorded_html(recorded["lines"][0]["prompt"]) if recorded else ""
     component(
-        _file("lane.html"), "network/lane.js", lane=place, elem_classes="net-view",
-        recorded=None if place else _recorded(),
+        told.join(_file("lane.html").split("<!-- told -->")), "network/lane.js", lane=place,
+        elem_classes="net-view", recorded=recorded,
         elem_id="net-rival" if place else "net-view",
     )  # fmt: skip
 

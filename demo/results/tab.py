@@ -8,7 +8,7 @@ from typing import Any
 import gradio as gr
 
 from demo.common.elements import plot, words
-from demo.common.figures import kept
+from demo.common.figures import kept, many
 from demo.results import table as texts
 from demo.results.charts import CHARTS, learning
 from demo.session import PRIVATE, Shared, show_results
@@ -20,8 +20,9 @@ NOTHING = (
 )
 FIRST = "Auto trees float32"  # the recording of the page's own settings
 SETTINGS = (
-    "Auto trees: as many guesses at once as pay off. Same tree: equally many for every method. "
-    "float32, int8: how exactly the model computes; int8 is faster. Sampled: with random choice."
+    "Trees that size themselves: as many guesses at once as pay off. One tree: equally many for "
+    "every method. float32, int8: how exactly a model computes; int8 is faster. Sampled: with "
+    "random choice."
 )
 
 
@@ -43,21 +44,22 @@ def _recorded(there: list[Recording]) -> None:
     said = words(texts.headline(first), elem_id="bench-claims")
     with gr.Row(elem_id="bench-charts"):
         plots = [_plot(first, name) for name in list(CHARTS)[:2]]
-    words(f"<p>{texts.METHODS}</p>", elem_classes="note")
-    choice = gr.Radio([one.name for one in there], value=first.name, info=SETTINGS,
-                      label="The same with other settings", elem_id="bench-recording")  # fmt: skip
+    named = words(texts.methods(first), elem_classes="note")
+    choice = gr.Radio([(texts.title(one), one.name) for one in there], value=first.name,
+                      info=SETTINGS, label="The same with other settings",
+                      elem_id="bench-recording")  # fmt: skip
     with gr.Accordion("More charts, all numbers", open=False, elem_id="bench-more"):
         with gr.Row(elem_id="bench-more-charts"):
             plots += [_plot(first, name) for name in list(CHARTS)[2:]]
         words(f"<p>{texts.COLUMNS}</p>", elem_classes="note")
         frame = gr.Dataframe(
-            texts.table(first), interactive=False, label="The numbers in these charts",
+            texts.styled(first), interactive=False, label="The numbers in these charts",
             max_height=420, elem_id="bench-table", buttons=["copy", "fullscreen"], pinned_columns=1,
         )  # fmt: skip
     both = words(texts.beside(first), elem_id="bench-paper")
     chosen = choice.input(
-        updates, choice, [said, *plots, frame, both], queue=False, trigger_mode="always_last",
-        **PRIVATE,
+        updates, choice, [said, *plots, named, frame, both], queue=False,
+        trigger_mode="always_last", **PRIVATE,
     )  # fmt: skip
     show_results(chosen, "bench-claims")
 
@@ -78,9 +80,10 @@ def _learnt() -> dict[str, Any] | None:
 def _learning(trained: dict[str, Any]) -> None:
     with gr.Accordion("How fast each method learns", open=False, elem_id="bench-learning"):
         plot(learning(trained), elem_id="learning")
+        times = many(len({row["updates"] for row in trained["rows"]}), "time")
         words(
-            "<p>One training of all three on the same text, measured four times with one tree, on "
-            "18 prompts: differences below 0.1 mean little. "
+            f"<p>One training of all on the same text, measured {times} with one tree: differences "
+            "below 0.1 mean little. "
             f"<code>{escape(str(trained['command']))}</code></p>",
             elem_classes="note",
         )
@@ -99,6 +102,7 @@ def updates(name: str) -> tuple[Any, ...]:
     return (
         texts.headline(found),
         *(gr.update(value=one, visible=one is not None) for one in figures),
-        texts.table(found),
+        texts.methods(found),
+        texts.styled(found),
         texts.beside(found),
     )

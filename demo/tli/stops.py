@@ -34,4 +34,4 @@ def _about(method: str, only: str) -> str:
     if not tli:
         return f"N = 0: the drafter reuses none of the target’s layers.{only}"
     layers = "layer" if tli == 1 else f"{tli} layers"
-    return f"N = {tli}: the drafter also runs the target’s last {layers} on each draft."
+    return f"N = {tli}: the drafter also runs the target’s last {layers} on each guess."

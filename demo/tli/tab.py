@@ -12,10 +12,11 @@ from demo.common.controls import control, prompt_box
 from demo.common.elements import words
 from demo.common.figures import Spread, many
 from demo.common.methods import RIVAL, VANILLA, family, tli_of
-from demo.compare.bench import Bench
+from demo.compare.bench import Bench, told
 from demo.compare.run import Plan
+from demo.compare.verdict import NTH, best_n, which_n
 from demo.engine import Engine
-from demo.results.tab import ours
+from demo.results.tab import FIRST, ours
 from demo.results.table import papers_means
 from demo.session import PRIVATE, Shared
 from demo.share import address_of, brought, load_address, named, share_fold, values_of
@@ -33,8 +34,8 @@ NAMES = ("prompt", "tokens", "repeats", "target")  # of the settings, in the ord
 RECORDED = "Same tree float32"  # the benchmark with this tree
 ABOUT = (
     '<p class="conclusion">N: how many of the target’s last layers the drafter borrows.</p>'
-    "<p>The idea: with more of them, guesses are better. The price: each guess takes longer. For "
-    "every N, the text is the target’s own.</p>"
+    "<p>In the paper, more of them bring better guesses, and each guess takes longer. For every N, "
+    "the text is the target’s own.</p>"
 )
 LINKED = ("tokens", "repeats")  # what an address sets here
 
@@ -48,20 +49,22 @@ def build(demo: gr.Blocks, shared: Shared) -> gr.Textbox:
                              label="Borrow the target’s last layers (N)")  # fmt: skip
             drawing = words(drawing_html(focus.value), elem_id="sweep-drawing")
         with gr.Column(scale=3, min_width=320):
-            if found := next((one for one in ours() if one.name == RECORDED), None):
-                words(gains_html(found), elem_id="sweep-gains")
-            words("<h2>Measure it on your prompt</h2>")
+            there = {one.name: one for one in ours()}
+            if RECORDED in there:
+                words(gains_html(there[RECORDED], there.get(FIRST)), elem_id="sweep-gains")
             settings = {"prompt": prompt_box("sweep-", "sweeps", lines=2, max_lines=10)}
             with gr.Row():
                 settings["tokens"] = control(
                     "tokens", "sweep-", minimum=8, maximum=LONGEST, step=8, value=96
                 )
                 settings["repeats"] = control("repeats", "sweep-")
-            bench = Bench("sweep-", "Measure every N")
+            bench = Bench("sweep-", "Measure every N on your prompt")
     bench.results(("tau", "rate"), ("phases",))
     settings["target"] = shared.target
     own = [settings[name] for name in NAMES]
-    bench.wire(shared, own, partial(plan_of, engine))
+    bench.wire(
+        shared, own, partial(plan_of, engine), lambda _, found: {"verdict": told(which_n(found))}
+    )
     share_fold("sweep-", bench.status, address, own)
     linked = [settings[name] for name in LINKED]
     load_address(demo, partial(from_address, engine), [bench.status, *linked])
@@ -108,18 +111,29 @@ def plan_of(engine: Engine, prompt: str, tokens: int, repeats: int, target: str 
     )  # fmt: skip
 
 
-def gains_html(found: Recording) -> str:
-    """What each N gains and costs, recorded with one tree for all, and in the paper."""
-    here, paper = ({tli_of(name): one for name, one in all_of.items() if family(name) == "moa"}
-                   for all_of in (found.methods, papers_means()))  # fmt: skip
+def gains_html(found: Recording, sized: Recording | None = None) -> str:
+    """What each N gains and costs, recorded with one tree for all, and in the paper.
+
+    sized  the same with trees that size themselves
+    """
+    known = found.methods, papers_means(), sized.methods if sized else {}
+    here, paper, auto = ({tli_of(name): one for name, one in each.items() if family(name) == "moa"}
+                         for each in known)  # fmt: skip
     if not here:
         return ""
     drafting = {n: phase_times(one)["draft"] for n, one in here.items()}
     passes = many(found.results["settings"]["repeat"], "pass", "passes")
     rows = {
-        "Gain: tokens per model call (τ)": {n: f"{one['tau']:.2f}" for n, one in here.items()},
+        "Gain: acceptance length (τ, tokens per model call)": {
+            n: f"{one['tau']:.2f}" for n, one in here.items()
+        },
         "Cost: drafting, per cycle": {n: f"{spent:.1f} ms" for n, spent in drafting.items()},
-        "Speed, over plain decoding": {n: f"{one['speedup']:.2f} ×" for n, one in here.items()},
+        f"Speed over plain decoding, {TREE.budget} guesses for all": {
+            n: f"{one['speedup']:.2f} ×" for n, one in here.items()
+        },
+        "Speed, trees that size themselves": {
+            n: f"{one['speedup']:.2f} ×" for n, one in auto.items()
+        },
         "In the paper, a larger model: τ": {n: f"{tau:.2f}" for n, (_, tau) in paper.items()},
         "In the paper: speed": {n: f"{speed:.2f} ×" for n, (speed, _) in paper.items()},
     }
@@ -127,25 +141,29 @@ def gains_html(found: Recording) -> str:
     body = "".join(
         f'<tr><th scope="row">{name}</th>'
         + "".join(f"<td>{cells.get(n, '–')}</td>" for n in every) + "</tr>"
-        for name, cells in rows.items()
+        for name, cells in rows.items() if cells
     )  # fmt: skip
+    taus = [here[n]["tau"] for n in sorted(here)]
+    why = ", so a larger N does not always gain here" * (taus != sorted(taus))
     return (
-        f'<p class="conclusion">{_said(here, drafting)}</p><table class="beside"><thead><tr>'
+        f'<p class="conclusion">{_said(here, auto)}</p><table class="beside"><thead><tr>'
         f"<td></td>{''.join(f'<th>N = {n}</th>' for n in every)}</tr></thead><tbody>{body}</tbody>"
-        f"</table><p class='note'>Recorded with {escape(found.target)}, tree {TREE}, "
-        f"{found.methods[VANILLA]['prompts']} prompts, {passes}. –: not trained. Each N has its "
-        "own drafter.</p>"
+        f"</table><p class='note'>Recorded: {escape(found.target)}, {found.precision}, tree "
+        f"{TREE}, {found.methods[VANILLA]['prompts']} prompts, {passes}. "
+        + "–: not trained. "
+        * bool({*paper} - {*here})
+        + f"Each N has its own drafter: the others go on from N = 0, with fewer updates "
+        f"(<code>assets/models/README.md</code>){why}.</p>"
     )
 
 
-def _said(here: dict[int, dict[str, Any]], drafting: dict[int, float]) -> str:
-    """The largest N against the smallest."""
-    low, high = min(here), max(here)
-    if low == high:
-        return f"Only N = {low} is measured here."
-    less, more = (Spread(here[n]["tau"], *here[n]["tau_spread"]) for n in (low, high))
-    gain = f"brings {'more' if more.middle > less.middle else 'fewer'} tokens per call"
-    if more.overlaps(less):
-        gain = "gains nothing clear"
-    longer = "longer" if drafting[high] > drafting[low] else "shorter"
-    return f"Measured here: N = {high} {gain}, compared with N = {low}. Drafting takes {longer}."
+def _said(here: dict[int, dict[str, Any]], auto: dict[int, dict[str, Any]]) -> str:
+    """Which N accepts most, and which is fastest; auto: with trees that size themselves."""
+    if len(here) == 1:
+        return f"Only N = {min(here)} is measured here."
+    taus, rates = (
+        {NTH.format(n): Spread(one[key], *one[f"{key}_spread"]) for n, one in of.items()}
+        for key, of in (("tau", here), ("tokens_per_second", auto or here))
+    )
+    said = best_n(taus, rates)
+    return f"{said[:-1]}, with trees that size themselves." if auto else said

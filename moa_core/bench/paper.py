@@ -12,6 +12,7 @@ import msgspec
 from moa_core.assets import ASSETS
 from moa_core.bench.records import Recording
 from moa_core.bench.results import tree_text
+from moa_core.drafters.names import LOOKUP, family, label
 
 PATH = ASSETS / "results" / "paper.json"
 Cell = tuple[float, float]  # speed-up over the authors' plain decoding, τ
@@ -95,37 +96,39 @@ def ratio(ours: dict[str, Any], theirs: dict[str, Any], key: str) -> Ratio | Non
 
 
 def claim(recording: Recording) -> str:
-    """A recording's comparison of MoA with EAGLE-2, in one or two sentences, unescaped."""
+    """A recording's MoA against EAGLE, like with like: alone, then both with n-gram lookup. It is
+    not escaped."""
+    found = [words for extra in ("", LOOKUP) if (words := _against(recording, extra))]
+    return " ".join(found) or "nothing to compare, since MoA and EAGLE-2 are not both in it."
 
-    def speed(name: str) -> float:
-        return recording.figures(name).get("tokens_per_second") or 0.0
 
-    drafted = [name for name in recording.methods if name.startswith("moa-n")]
-    fastest, rival = max(drafted, key=speed, default=""), recording.figures(RIVAL)
-    whole = ratio(recording.figures(fastest), rival, "tokens_per_second")
-    timed = whole is not None and whole.overlap is not None  # one pass says little
-    name = fastest if timed or OURS not in recording.methods else OURS
-    one = recording.figures(name)
-    lengths, decoding = ratio(one, rival, "tau"), ratio(one, rival, "decode_tokens_per_second")
-    if lengths is None:
-        return "nothing to compare, since MoA and EAGLE-2 are not both in it."
+def _against(recording: Recording, extra: str) -> str:
+    """A MoA whose name ends so, against EAGLE with the same: in speed, the fastest MoA; of a single
+    pass, which says little of speed, in τ."""
+    moa = {
+        name: one for name, one in recording.methods.items()
+        if family(name.removesuffix(LOOKUP)) == "moa" and name.endswith(LOOKUP) == bool(extra)
+    }  # fmt: skip
+    name = max(moa, key=lambda one: moa[one].get("tokens_per_second") or 0.0, default="")
+    rival = recording.figures(RIVAL + extra)
+    whole = ratio(moa.get(name, {}), rival, "tokens_per_second")
+    timed = whole is not None and whole.overlap is not None
+    name = name if timed or OURS + extra not in moa else OURS + extra
+    if not rival or not name:
+        return ""
     gain, rate = papers_ratios(published())
     # Larger trees accept more, so with different trees there is no ratio like the paper's.
-    alike = tree_text(one) == tree_text(rival) and "auto" not in str(tree_text(one))
-    known = f"the paper: {gain:.2f} ×" if name == OURS else "the same tree"
-    length = f"yields {_times(lengths)} tokens ({known if alike else 'each with its own tree'})"
-    called = f"MoA N={name.removeprefix('moa-n')}"
-    if not timed or whole is None:
-        return f"Each target call of {called} {length}. Each ran once: no ratio of speeds."
-    alone = f", and {_times(decoding)} in decoding alone" if decoding else ""
-    newer = ratio(one, recording.figures("eagle3"), "tokens_per_second")
-    beside = f" Its speed is {_times(newer, 'EAGLE-3')}." if newer else ""
-    return (
-        f"{called} writes {_times(whole)} tokens per second over whole runs (the paper: "
-        f"{rate:.2f} ×){alone}.{beside} Each of its target calls {length}."
-    )
-
-
-def _times(found: Ratio, whose: str = "EAGLE-2") -> str:
-    within = " (within the spread of the runs)" if found.overlap else ""
-    return f"{found.value:.2f} × {whose}’s{within}"
+    alike = tree_text(moa[name]) == tree_text(rival) and "auto" not in str(tree_text(rival))
+    papers = f"the paper: {rate if timed else gain:.2f} ×"
+    known = not extra and (timed or (alike and name == OURS))
+    said = []
+    for other in (RIVAL, "eagle3"):
+        key = "tokens_per_second" if timed else "tau"
+        if found := ratio(moa[name], recording.figures(other + extra), key):
+            notes = ["no clear difference"] * bool(found.overlap)
+            notes += [papers] * (known and other == RIVAL)
+            after = f" ({'; '.join(notes)})" if notes else ""
+            said.append(f"{found.value:.2f} × {label(other + extra)}’s{after}")
+    trees = "" if timed or alike else ", each with its own tree"
+    unit = "writes {} tokens per second" if timed else f"yields {{}} tokens per model call{trees}"
+    return f"{label(name)} {unit.format(' and '.join(said))}."

@@ -4,7 +4,7 @@ import pytest
 
 from demo.common.by_method import shown
 from demo.results.tab import FIRST, NOTHING, ours
-from demo.results.table import conclusion
+from demo.results.table import conclusion, title
 from tests.browser.conftest import every_look, keep_picture
 from tests.browser.driving import SEEN, can_be_read, chart, charts_are_named
 
@@ -69,7 +69,7 @@ def test_charts_have_the_numbers_of_the_recording_that_is_chosen(page):
     for name, drafted, verified in zip(draft["y"], draft["x"], verify["x"], strict=True):
         spent = by_name(first)[name]["seconds"]
         assert drafted / verified == pytest.approx(spent["draft"] / spent["verify"])
-    page.get_by_label(second.name, exact=True).check()
+    page.get_by_label(title(second), exact=True).check()
     page.wait_for_selector(f"#bench-claims:has-text('{conclusion(second)[1]}')")
     check_bars(page, by_name(second))
     speed = f"{second.methods['moa-n0']['speedup']:.2f}"

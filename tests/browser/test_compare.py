@@ -34,6 +34,11 @@ STOP_WHEN_FAR = """() =>
     && (document.querySelector('#compare-stop').click(), true)"""
 
 
+DIMMED = (
+    """old => (getComputedStyle(document.querySelector('#compare-results')).opacity < 1) == old"""
+)
+
+
 def table(page):
     """The table as dictionaries of what its cells say."""
     heads = page.evaluate(HEADS)
@@ -43,12 +48,15 @@ def table(page):
 def test_a_comparison_is_the_same_in_table_charts_verdict_and_race(page):
     settings(page, "compare-", tokens=LENGTH, repeats=1)
     page.click("#compare-run")
+    page.wait_for_function(DIMMED, arg=True)  # what is there is old
     wait_for_status(page, "All 3 runs are done.", "compare-")
     page.wait_for_function(SEEN, arg="#compare-verdict")
+    page.wait_for_function(DIMMED, arg=False)
     assert page.locator("#compare-verdict b").all_inner_texts()[-1] == "same text ✓"
     found = table(page)
     assert [row["Method"] for row in found] == ["MoA N=0", "EAGLE-2", "Plain"]
     assert found[0]["τ"] in page.inner_text("#compare-verdict")
+    assert "wrote " in page.inner_text("#compare-verdict .conclusion")
     assert {row["Same text as plain greedy?"] for row in found} == {"yes", "–"}
     assert {row["Tree"].split(",")[0] for row in found} == {"auto", "–"}
     check_race(page)
@@ -81,6 +89,17 @@ def check_race(page):
     for kind in ("accepted", "rejected", "bonus"):
         assert race.locator(f".text [data-token={kind}]").count() > 3
     assert min(race.locator(".place").all_inner_texts()) == "1st"
+    times = [float(words.split()[0]) for words in race.locator(".time").all_inner_texts()]
+    bars = race.locator("progress").evaluate_all("all => all.map(one => one.value)")
+    assert bars == pytest.approx([time / max(times) for time in times], abs=0.02)  # on one axis
+
+
+def test_a_recorded_race_is_whole_before_it_is_seen(page):
+    page.set_viewport_size({"width": 390, "height": 600})  # it begins further down
+    page.reload()
+    page.wait_for_selector(".race[data-state=done]")
+    states = page.locator(".race .state").all_inner_texts()
+    assert len(states) == 3 and not any(words.startswith("0 tokens") for words in states)
 
 
 def test_stop_keeps_what_is_finished(page):

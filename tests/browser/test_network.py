@@ -1,5 +1,7 @@
 """The Network tab, driven as a visitor would: a drafter in this browser, cuts, and what heals."""
 
+import re
+
 import pytest
 
 from tests.browser.conftest import both_themes, every_look, keep_picture
@@ -13,6 +15,8 @@ TEXT = "#net-view .text"
 RESTORE = "#net-cut:text-is('Restore the link')"
 # By the page itself: on a busy machine the run may be over before a driver has found the button.
 STATE = "#net-way .net-way[data-state={}]"
+STREAMED = """() => !document.querySelector('#net-cut').disabled
+  && String(document.querySelectorAll('#net-view .token').length)"""
 PRESS = """([cycle, button]) => {
   if (document.querySelector(button).disabled || !document.querySelector(cycle)) return false;
   document.querySelector(button).click();
@@ -31,6 +35,7 @@ def count(page, kind):
 def cut_after(page, cycles):
     """Run, and cut the link when there are so many cycles."""
     page.click("#net-run")
+    assert page.wait_for_function(STREAMED).json_value() != "0", "there is text to go on with"
     page.wait_for_function(PRESS, arg=[f"{TEXT} .cycle:nth-of-type({cycles})", "#net-cut"])
 
 
@@ -42,6 +47,9 @@ def test_two_drafters_are_cut_by_one_switch_and_stopped_by_one_button(page):
     page.reload()
     wait_for_status(page, "B, downloaded once.", "net-")
     assert page.locator("#net-cut").is_disabled()
+    assert re.search(
+        r"without a simulated link; .+ Prompt: “.+”", page.inner_text("#net-view .told")
+    )
     page.get_by_label("Duel").check()
     page.wait_for_selector("#net-rival .text")
     wait_for_status(page, "Both drafters: ", "net-")
@@ -50,6 +58,7 @@ def test_two_drafters_are_cut_by_one_switch_and_stopped_by_one_button(page):
     page.wait_for_selector(READY)  # both are in the browser, and nothing was run
     page.click("#net-run")
     page.wait_for_selector("#net-rival .token[data-token=bonus]")
+    assert page.locator("#net-view .told").is_hidden()
     page.wait_for_selector(STATE.format("idle"))
     cut_after(page, 2)
     for view in ("#net-view", "#net-rival"):
@@ -66,11 +75,11 @@ def test_two_drafters_are_cut_by_one_switch_and_stopped_by_one_button(page):
     wait_for_status(page, "stopped by you", "net-")
 
 
-def test_a_cycle_that_the_end_cuts_short_counts_in_full_as_on_the_other_tabs(open_page):
+def test_a_cycle_that_the_end_cuts_short_counts_what_was_written_as_on_the_other_tabs(open_page):
     page = open_page("?tab=network&tokens=2&method=moa-n0&link=none", ready=READY)
     page.click("#net-run")
     wait_for_status(page, "2 tokens in 2 round trips", "net-")
-    assert float(figure(page, "tau")) > 1  # though one token was left to write
+    assert figure(page, "tau") == "1.00"  # one token was left to write
 
 
 def test_cut_while_text_streams_the_drafter_goes_on_and_the_text_heals(page):

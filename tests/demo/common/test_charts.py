@@ -6,7 +6,7 @@ from demo.common.charts import Lane, latency
 from demo.compare.bench import charts
 from demo.compare.rows import rows
 from demo.inside.charts import layers_read, text_read
-from demo.network.recorded import recorded_charts
+from demo.network.recorded import recorded_charts, records_html
 from demo.results.charts import CHARTS as RESULTS
 from demo.results.charts import learning
 from moa_core.decoding.trace import Drafted, Prefilled, Trace, Verified
@@ -36,8 +36,8 @@ CASES = {  # a chart: its words, then each trace's values along its axis of numb
         [[0.5, 0.85, 1.3]] * 2),
     "compare τ": (
         COMPARED["tau"],
-        "Tokens per model call (τ), tokens per call: MoA N=1 3.00, EAGLE-2 2.00, Plain 1.00.",
-        [[3, 2, 1], [3, 2, 1]]),
+        "Acceptance length (τ, tokens per model call), tokens per call: MoA N=1 3.00, EAGLE-2 2.00",
+        [[3, 2, 1], [3.15] * 3]),
     "compare rate": (
         COMPARED["rate"], "MoA N=1 25.9 (24.1 to 28.0), EAGLE-2",
         [[7 / 0.27, 20, 20]]),
@@ -84,7 +84,7 @@ def test_heat_maps_hold_the_weights_and_name_rows_by_tokens():
     # plotly would read the tag
     assert list(figure.layout.yaxis2.ticktext) == ["␣fox", "&lt;b&gt;x&lt;/b&gt;"]
     assert list(bars.marker.pattern.shape) == ["", "/", "/"]  # reused layers
-    assert [note.text for note in figure.layout.annotations] == ["reused, N = 2"]
+    assert [note.text for note in figure.layout.annotations] == ["even share", "reused, N = 2"]
     _, heat = text_read([[0.6, 0.1, 0.3], [0.2, 0.7, 0.1]], ["(earlier)", *TOKENS], 2).data
     assert [list(one) for one in heat.z] == [[0.6, 0.2], [0.1, 0.7], [0.3, 0.1]]
 
@@ -92,20 +92,22 @@ def test_heat_maps_hold_the_weights_and_name_rows_by_tokens():
 def test_recordings_of_links_and_cuts_are_drawn_with_their_own_numbers():
     kinds = {"all": 0.5, "fact": 0.9}
     cuts = [
-        {"method": method, "cut": cut, "kind": kind, "same": same * (1 - cut), "log_prob": -2.0}
+        {"method": method, "cut": cut, "kind": kind, "same": same * (1 - cut), "log_prob": -2.0,
+         "items": 12}
         for method in ("target", "moa-n1") for cut in (0.0, 0.5) for kind, same in kinds.items()
     ]  # fmt: skip
+    cuts.append({"method": "stream", "cut": 0.0, "kind": "all", "same": None})  # nothing after it
     links = [
         {"method": "eagle2", "link": link, "ms_per_token": ms}
         for link, ms in (("4g", 20.0), ("local", 1.0))
     ]
-    own, liked, times = recorded_charts(
-        {"cuts": {"kind": "offline", "rows": cuts},
-         "links": {"kind": "link", "rows": links, "links": {"4g": {}}}}
-    )  # fmt: skip
-    assert [one.name for one in own.data] == ["the target itself", "MoA N=1"]
-    assert list(own.data[1].x) == [0, 50] and list(own.data[1].y) == [50, 25]
-    assert list(liked.data[1].y) == [-2, -2]
+    found = {"cuts": {"kind": "offline", "rows": cuts, "target": {"name": "tiny"}},
+             "links": {"kind": "link", "rows": links, "links": {"4g": {}}}}  # fmt: skip
+    own, (liked, times) = records_html(found), recorded_charts(found)
+    assert "(tiny, 12 prompts)" in own and "<th>0 %</th><th>50 %</th>" in own
+    assert "MoA N=1</th><td>50.0 %</td><td>25.0 %</td>" in own
+    assert [one.name for one in liked.data] == ["the target itself", "MoA N=1"]
+    assert list(liked.data[1].x) == [0, 50] and list(liked.data[1].y) == [-2, -2]
     assert [(list(one.x), list(one.y)) for one in times.data] == [(["4g"], [20])]
     assert recorded_charts({}) == []
 

@@ -4,11 +4,11 @@ import pytest
 import torch
 
 from demo.inside.attention import (
-    EARLIER,
     NEAR,
     layers_chart,
     look_inside,
     refusal,
+    takeaway,
     text_chart,
 )
 from moa_core.decoding.trace import Drafted, Trace
@@ -76,7 +76,14 @@ def test_the_numbers_are_those_of_the_text_before_the_cycle(engine, trace):
     bars, heat = text_chart(found).data
     sums = [sum(bars.x), *map(sum, zip(*heat.z, strict=True))]
     assert sums == pytest.approx([1] * len(sums), abs=1e-5)
-    assert text_chart(found).layout.yaxis.ticktext[0] == EARLIER
+    rest, *single = text_chart(found).layout.yaxis.ticktext
+    assert rest == f"({len(ids) - 2 - NEAR}␣earlier)" and len(single) == NEAR + 1
+    most = expected.text[:, :-NEAR].mean(0).argmax()
+    assert found.before == target.tokenizer.decode([ids[most]])
+    assert [row[1] for row in found.text] == pytest.approx(expected.text[:, most].tolist())
+    said, layer = takeaway(found, trace), max(range(len(mean)), key=mean.__getitem__)
+    assert f"from layer {layer + 1} of 4 ({mean[layer]:.0%}; an even share is 25%) and" in said
+    assert "cycle 3 of “" in said and "<b>" not in said
 
 
 def test_a_drafter_without_lsa_has_ca_alone(engine):
