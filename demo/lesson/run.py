@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
@@ -15,7 +15,7 @@ from demo.common.figures import many, name_of
 from demo.common.methods import label
 from demo.engine import Engine, PreparedRun, Request
 from demo.inside.view import pack
-from moa_core.decoding.trace import Drafted, Trace, Verified
+from moa_core.decoding.trace import Drafted, LinkBack, LinkDown, Trace, Verified
 from moa_core.decoding.tree import TreeSettings
 from moa_core.errors import UserError
 from moa_core.text import RecordedText, record_words
@@ -70,14 +70,28 @@ def drawing(**kwargs: Any) -> gr.HTML:
 
 def telling(*runs: Trace) -> tuple[Trace, int]:
     """The cycle of these runs that shows most, and its run: at least two accepted drafts, then a
-    tree with branches, then the most drafts."""
+    tree with branches, then the most drafts. None that followed a cut."""
 
     def shows(place: tuple[Trace, int]) -> tuple[bool, bool, int]:
         drafted, verified = place[0].cycles[place[1]]
         branches = len(set(drafted.tree.parents)) < len(drafted.tree)
         return len(verified.path) > 1, branches, len(drafted.tree)
 
-    return max(((run, at) for run in runs for at in range(len(run.cycles))), key=shows)
+    return max(((run, at) for run in runs for at in _uncut(run)), key=shows)
+
+
+def _uncut(trace: Trace) -> Iterator[int]:
+    """The cycles that the target answered at once, with a tree that was drafted for it."""
+    cut, at = False, 0
+    for event in trace.events:
+        if isinstance(event, Drafted):
+            cut = event.offline
+        elif isinstance(event, LinkDown | LinkBack):
+            cut = True
+        elif isinstance(event, Verified):
+            if not cut:
+                yield at
+            at += 1
 
 
 def drawn(trial: Trial, trace: Trace, at: int = 0) -> str:

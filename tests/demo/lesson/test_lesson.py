@@ -12,7 +12,7 @@ from demo.lesson.pictures import PICTURES
 from demo.lesson.run import NUMBERS, TRIALS, drawn, telling
 from demo.lesson.text import STEPS
 from moa_core.bench.paper import PATH
-from moa_core.decoding.trace import Drafted, Prefilled, Trace, Verified
+from moa_core.decoding.trace import Drafted, LinkBack, LinkDown, Prefilled, Trace, Verified
 from moa_core.decoding.tree import DraftTree
 
 LIVE = {"tab", "method", "prompt", "tokens", "temperature", "seed", "depth", "breadth", "budget"}
@@ -93,3 +93,10 @@ def test_the_cycle_that_shows_most_is_drawn_first():
     both = trace(*single)
     both.events += [replace(event, cycle=1) for event in trace(*forked).events[1:]]
     assert telling(chain, wrong, both) == (both, 1)
+    both.events[3:3] = [LinkDown(0.1), LinkBack(0.2, 0)]  # a cut before its second tree
+    assert telling(chain, both) == (both, 1)
+    both.events.insert(6, LinkBack(0.3, 0))  # and one while it waited to be verified
+    assert telling(chain, both) == (chain, 0)
+    lone = trace(*forked)
+    lone.events[1] = replace(lone.events[1], offline=True)
+    assert telling(chain, lone) == (chain, 0)
