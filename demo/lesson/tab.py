@@ -90,6 +90,18 @@ def _connect(
     connect(shared, run, stop, work, [prompt, shared.target], [status, result])
 
 
+def for_class() -> list[dict[str, str]]:
+    """The steps of class mode, with pictures of what cannot be seen on the stage."""
+    unseen = ("observing", "training", "tli")
+    return [
+        {
+            "title": step.title, "ask": step.ask, "question": step.question, "answer": step.answer,
+            "picture": PICTURES[step.id]() if step.id in unseen else "",
+        }
+        for step in STEPS
+    ]  # fmt: skip
+
+
 def _overview() -> str:
     steps = "".join(
         f'<li>{number} <a href="#how-{step.id}">{escape(step.title)}</a></li>'

@@ -73,6 +73,7 @@ export class TokenView {
   #told = null; // the cycle that was pointed at last
   #pinned = null; // the pressed "+6": its tooltip stays until the next press
   #stretch = null; // offline text that waits for verification
+  #holds = false; // whether struck text stays in sight, and the newest does not
   #outcome = [0, 0]; // offline tokens confirmed and changed since the link was lost
 
   constructor(root, { ariaLabel, pointed = () => {}, chosen = () => {} }) {
@@ -86,6 +87,7 @@ export class TokenView {
   clear() {
     this.#current = this.#pinned = this.#stretch = null;
     this.link = this.root.dataset.link = "";
+    this.#holds = false;
     this.text.replaceChildren();
     this.#point();
   }
@@ -95,7 +97,9 @@ export class TokenView {
     const { text } = this;
     const follow = text.scrollHeight - text.scrollTop - text.clientHeight < 60;
     const box = this.#draw(line);
-    if (follow) text.scrollTop = text.scrollHeight;
+    const struck = line.changed && box.querySelector("del:has(.changed)");
+    if (struck) text.scrollTop += struck.getBoundingClientRect().top - text.getBoundingClientRect().top - 60;
+    else if (follow && !this.#holds) text.scrollTop = text.scrollHeight;
     return box;
   }
 
@@ -109,7 +113,7 @@ export class TokenView {
   #draw(line) {
     if ("down" in line) {
       this.root.dataset.link = "lost";
-      [this.link, this.#outcome] = ["The link is lost: the drafter writes on alone.", [0, 0]];
+      [this.link, this.#outcome, this.#holds] = ["The link is lost: the drafter writes on alone.", [0, 0], false];
     } else if ("back" in line) {
       this.root.dataset.link = "";
       this.link = "The link is back: the target checks the offline text.";
@@ -203,6 +207,7 @@ export class TokenView {
     for (const node of sure.slice(0, kept)) this.#become("kept", node, "accepted");
     for (const node of gone) this.#become("changed", node, "offline");
     nodes.slice(0, confirmed + kept).forEach((node, place) => this.#giveWay(node, sure[place]));
+    this.#holds ||= gone.length > 0;
     if (gone.length) {
       // Like a rejected line break, it is shown but does not break the line.
       for (const node of gone)
