@@ -27,14 +27,18 @@ export function mount(given) {
   stage = new Stage(given.element.firstElementChild, { chosen: (cycle) => (wanted = cycle - 1) });
   told = { up: true, cut: false, armed: false };
   link = new Link(hear, turned);
-  const kept = inClass ? null : restored();
-  if (kept) {
-    now = { ...kept, doing: "" };
-    stage.load({ ...kept.lines, measured: kept.measured }, { badge: "from before", at: Infinity, state: "done" });
-  } else if (props.recorded) stage.load(props.recorded, { badge: "recorded", at: inClass ? Infinity : 0 });
+  before(inClass ? null : restored(), inClass ? Infinity : 0);
   mark();
   actions();
   buttons();
+}
+
+// Shows the run before, else the recorded one from a second on.
+function before(kept, at) {
+  now = kept && { ...kept, doing: "" };
+  if (kept) stage.load({ ...kept.lines, measured: kept.measured }, { badge: "from before", at: Infinity, state: "done" });
+  else if (props.recorded) stage.load(props.recorded, { badge: "recorded", at });
+  else stage.empty();
 }
 
 /** The box for the connection. */
@@ -67,7 +71,7 @@ export function changed(...list) {
 
 // Says whether what is shown is of these settings: a run from before, or a recorded one, may not be.
 function mark() {
-  if (!stage || !newest.length || now?.doing || (now && !now.settings)) return;
+  if (!stage || !newest.length || wrong || now?.doing || (now && !now.settings)) return;
   const [method, prompt] = [methodOf(values()), values().prompt];
   const { head } = stage.drafter;
   const same = now ? JSON.stringify(now.settings) === JSON.stringify(values()) : !head || (head.method === method && head.prompt === prompt);
@@ -172,11 +176,7 @@ function refused({ said, kind }) {
     if (now?.doing) finish("stopped");
     return;
   }
-  const kept = restored();
-  now = kept ? { ...kept, doing: "" } : null;
-  if (kept) stage.load({ ...kept.lines, measured: kept.measured }, { badge: "from before", at: Infinity, state: "done" });
-  else if (props.recorded) stage.load(props.recorded, { badge: "recorded", at: Infinity });
-  else stage.empty();
+  before(restored(), Infinity);
   outdate("Not run. This is the run before.");
   actions();
   buttons();

@@ -167,6 +167,7 @@ def test_a_reload_and_a_lost_network_keep_prompt_and_text(page):
     page.reload()
     page.wait_for_selector(f"{LANE}[data-state=done]")
     assert page.evaluate(KEPT) == written and page.input_value("#prompt textarea") == STORY
+    page.wait_for_selector("#machine .status-line:has-text('Target tiny')")  # it has its link
     page.context.set_offline(True)
     try:
         page.wait_for_selector(".cut-state:has-text('cannot be reached')", timeout=5000)
@@ -323,6 +324,11 @@ def test_a_phone_shows_texts_from_their_start_and_says_what_can_be_scrolled(open
         assert page.locator(f"{lane} .text").evaluate(READ_FROM) == [True, 0]
     for place in ("#view .said", "#charts .about"):
         assert page.locator(place).evaluate(WHOLE), place
+    for one in page.locator("#examples button, #enable-offline, #header .link").all():
+        assert one.bounding_box()["height"] >= 24
+    before = page.locator(TEXT).bounding_box()
+    run(page)
+    assert page.locator(TEXT).bounding_box() == before  # it keeps its place
     run(page, STORY)
     page.reload()
     page.wait_for_selector(f"{LANE}[data-state=done]")
@@ -406,6 +412,8 @@ def test_in_class_there_is_what_a_lesson_needs(open_page):
     assert page.evaluate(INSIDE, ["#run", LANE, PLAIN, TREE, "#cut"]) == []
     sizes = [page.locator(place).evaluate(SIZE) for place in (".class-steps p", TEXT)]
     assert sizes[0] == sizes[1] > 20
+    lane, wide = (page.locator(place).bounding_box() for place in (LANE, "#view"))
+    assert lane["height"] > 0.35 * wide["height"]
     keep_picture(page, "class")
     page.set_viewport_size({"width": 390, "height": 844})
     leave = page.get_by_role("link", name="Exit class mode")

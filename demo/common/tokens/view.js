@@ -92,15 +92,14 @@ export class TokenView {
     this.#point();
   }
 
-  /** Draws a line; returns the box of a cycle. Keeps the newest tokens in sight. */
-  take(line) {
+  /** Draws lines. Keeps the newest tokens in sight, or those that the target changed. */
+  take(lines) {
     const { text } = this;
     const follow = text.scrollHeight - text.scrollTop - text.clientHeight < 60;
-    const box = this.#draw(line);
-    const struck = line.changed && box.querySelector("del:has(.changed)");
+    for (const line of lines) this.#draw(line);
+    const struck = lines.some(({ changed }) => changed) && [...text.querySelectorAll("del:has(.changed)")].at(-1);
     if (struck) text.scrollTop += struck.getBoundingClientRect().top - text.getBoundingClientRect().top - 60;
     else if (follow && !this.#holds) text.scrollTop = text.scrollHeight;
-    return box;
   }
 
   /** The text that was kept. */
@@ -121,12 +120,11 @@ export class TokenView {
     else if ("first" in line) {
       const token = this.#token("first", line.first, { position: line.at });
       this.#close(add(el("span", "cycle newest"), token));
-    } else if ("cycle" in line) return this.#heal(line, this.#cycle(line));
+    } else if ("cycle" in line) this.#heal(line, this.#cycle(line));
     else if ("end" in line) {
       if (line.dropped) this.#stretch?.remove();
       if (this.root.dataset.link === "lost") this.link = "The link was still lost.";
     }
-    return null;
   }
 
   #token(kind, [piece, draft, target, special], about) {
@@ -220,7 +218,6 @@ export class TokenView {
     if (this.link && this.root.dataset.link !== "lost") this.link = `The link is back. ${reviewed(right, wrong)}`;
     if (!this.#unproved.length) this.#stretch?.remove();
     else add(this.text, this.#stretch); // waiting text stays at the end
-    return box;
   }
 
   #become(kind, node, before = "offline") {
