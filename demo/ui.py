@@ -23,7 +23,6 @@ from demo.device.endpoint import EACH, Device
 from demo.engine import Engine
 from demo.inside import tab as inside
 from demo.lesson import tab as lesson
-from demo.lesson.text import STEPS
 from demo.live import tab as live
 from demo.live.api import add_decode
 from demo.live.link import Stage
@@ -44,7 +43,7 @@ TABS = (live, compare, inside, tli, network, results, lesson)
 
 TITLE = "Mixture of Attentions, live"
 ABOUT = (
-    "A small drafter guesses; a larger model checks all guesses at once. The text is the larger "
+    "Speculative decoding: a small drafter guesses, a larger model checks. The text is the larger "
     "model’s own."
 )
 IDS = tuple(module.ID for module in TABS)
@@ -71,7 +70,7 @@ def build_demo(engine: Engine, note: str = "") -> gr.Blocks:
         title = f"<header><h1>{TITLE}</h1><p>{ABOUT} {HELP}</p></header>"
         header = component(
             title, "live/tour.js", events=("back", "follow"), elem_id="header", tabs=IDS,
-            steps=[(step.title, step.ask) for step in STEPS],
+            steps=lesson.for_class(),
         )  # fmt: skip
         status_line(note, elem_id="note", visible=bool(note))
         target = gr.Dropdown(

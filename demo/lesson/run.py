@@ -1,9 +1,9 @@
-"""The lesson's runs: one real cycle, drawn as a tree."""
+"""The lesson's runs: a real cycle of each, drawn as a tree."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
@@ -15,11 +15,12 @@ from demo.common.figures import many, name_of
 from demo.common.methods import label
 from demo.engine import Engine, PreparedRun, Request
 from demo.inside.view import pack
-from moa_core.decoding.trace import Drafted, Trace, Verified
+from moa_core.decoding.trace import Drafted, LinkBack, LinkDown, Trace, Verified
 from moa_core.decoding.tree import TreeSettings
 from moa_core.errors import UserError
 from moa_core.text import RecordedText, record_words
 
+MOST = 8  # cycles of a trial's run
 TREE, CHAIN = TreeSettings(), TreeSettings(12, 1, 12)
 NUMBERS = {  # in a tree's boxes, by whether the target has judged it
     False: "In each box: the drafter’s probability of the whole path to it.",
@@ -43,25 +44,28 @@ class Trial:
 
 
 def request(engine: Engine, trial: Trial, prompt: str, target: str) -> Request:
-    """One greedy cycle with the trial's tree. UserError for a target without a MoA drafter."""
+    """Greedy cycles with the trial's tree. UserError for a target without a MoA drafter."""
     if not engine.stops(target):
         raise UserError("No MoA drafter is installed for this target: choose another target above.")
-    length = trial.tree.depth + 2  # the prefill's token, a whole path and a bonus: nothing is cut
+    length = 1 + MOST * (trial.tree.depth + 1)  # the prefill's token, whole paths and their bonuses
     return Request(prompt, engine.default(target), length, trial.tree, target=target)
 
 
-def first_cycle(run: PreparedRun) -> Trace:
-    """Run until the first tree is verified. UserError if none is."""
+def first_cycles(run: PreparedRun) -> Trace:
+    """Run until a cycle has two accepted drafts, or for MOST cycles. UserError if there is none."""
     with closing(run.events) as events:  # type: ignore[type-var]
         for event in events:
-            if isinstance(event, Verified) and run.trace.of(Drafted):
-                record_words(run.trace, run.target.tokenizer)
-                return run.trace
+            if isinstance(event, Verified) and (len(event.path) > 1 or event.cycle + 1 == MOST):
+                break
     if run.trace.reason == "stopped":
-        raise UserError("Stopped before the first cycle.")
-    raise UserError(
-        "The target ended its answer after one token, so nothing was drafted: write another prompt."
-    )
+        raise UserError("Stopped before there was a cycle to show.")
+    if not run.trace.cycles:
+        raise UserError(
+            "The target ended its answer after one token, so nothing was drafted: write another "
+            "prompt."
+        )
+    record_words(run.trace, run.target.tokenizer)
+    return run.trace
 
 
 def drawing(**kwargs: Any) -> gr.HTML:
@@ -70,14 +74,28 @@ def drawing(**kwargs: Any) -> gr.HTML:
 
 def telling(*runs: Trace) -> tuple[Trace, int]:
     """The cycle of these runs that shows most, and its run: at least two accepted drafts, then a
-    tree with branches, then the most drafts."""
+    tree with branches, then the most drafts. None that followed a cut."""
 
     def shows(place: tuple[Trace, int]) -> tuple[bool, bool, int]:
         drafted, verified = place[0].cycles[place[1]]
         branches = len(set(drafted.tree.parents)) < len(drafted.tree)
         return len(verified.path) > 1, branches, len(drafted.tree)
 
-    return max(((run, at) for run in runs for at in range(len(run.cycles))), key=shows)
+    return max(((run, at) for run in runs for at in _uncut(run)), key=shows)
+
+
+def _uncut(trace: Trace) -> Iterator[int]:
+    """The cycles that the target answered at once, with a tree that was drafted for it."""
+    cut, at = False, 0
+    for event in trace.events:
+        if isinstance(event, Drafted):
+            cut = event.offline
+        elif isinstance(event, LinkDown | LinkBack):
+            cut = True
+        elif isinstance(event, Verified):
+            if not cut:
+                yield at
+            at += 1
 
 
 def drawn(trial: Trial, trace: Trace, at: int = 0) -> str:

@@ -10,7 +10,7 @@ import gradio as gr
 
 from demo.common.elements import say, status_line, words
 from demo.lesson.pictures import PICTURES
-from demo.lesson.run import TRIALS, drawing, drawn, first_cycle, request, telling
+from demo.lesson.run import TRIALS, Trial, drawing, drawn, first_cycles, request, telling
 from demo.lesson.text import ARXIV, GLOSSARY, PROMPT, REFERENCES, STEPS, TODAY, WRONG, Step
 from demo.live.recording import recording
 from demo.session import Shared, Visit, connect
@@ -27,37 +27,79 @@ def build(demo: gr.Blocks, shared: Shared) -> None:
     words(_overview(), elem_id="how-overview")
     prompt = None
     for number, step in enumerate(STEPS, 1):
+        trial, draw = TRIALS.get(step.trial), PICTURES.get(step.id)
         with gr.Column(elem_classes="how-step", elem_id=f"how-{step.id}"):
-            words(_lesson(number, step))
-            if step.trial:
-                prompt = prompt or gr.Textbox(
-                    PROMPT, label="Prompt for the examples on this page", lines=1, max_lines=4,
-                    elem_id="how-prompt",
-                )  # fmt: skip
-                _bench(shared, step.trial, prompt)
+            with gr.Row(equal_height=False):
+                with gr.Column(min_width=300):
+                    words(_lesson(number, step))
+                    if trial:
+                        prompt = prompt or gr.Textbox(
+                            PROMPT, label="Prompt for the examples on this page", lines=1,
+                            max_lines=4, elem_id="how-prompt",
+                        )  # fmt: skip
+                        parts = _controls(step.trial)
+                with gr.Column(min_width=300):
+                    if draw:
+                        words(f"<figure>{draw()}</figure>")
+                    else:
+                        result = _drawn(step.trial)
+            if trial and prompt:
+                if draw:  # a chain of twelve needs the whole width
+                    result = _drawn(step.trial)
+                _connect(shared, trial, prompt, *parts, result)
             words(_question(step))
     words(_after(), elem_id="how-after")
 
 
-def _bench(shared: Shared, name: str, prompt: gr.Textbox) -> None:
-    """Run, Stop, a status line, and a tree: at first a recorded run's, if there is one."""
-    trial = TRIALS[name]
+def _controls(name: str) -> tuple[gr.Button, gr.Button, gr.HTML]:
+    """Run, Stop and a status line of a trial."""
     with gr.Row():
-        run = gr.Button(trial.button, variant="primary", size="md", scale=0, min_width=210,
+        run = gr.Button(TRIALS[name].button, variant="primary", size="md", scale=0, min_width=210,
                         elem_id=f"how-{name}-run")  # fmt: skip
         stop = gr.Button("Stop", interactive=False, size="md", scale=0, min_width=90,
                          elem_id=f"how-{name}-stop")  # fmt: skip
-    kept = recording()
-    first = drawn(trial, *telling(kept.trace, kept.cut)) if kept and trial.tree.breadth > 1 else ""
-    said = "One cycle of a recorded run of this prompt:" if first else ""
-    status = status_line(said, elem_id=f"how-{name}-status", elem_classes="how-status")
-    result = drawing(value=first, elem_id=f"how-{name}-result")
+    status = status_line(
+        _recorded(name)[0], elem_id=f"how-{name}-status", elem_classes="how-status"
+    )
+    return run, stop, status
 
+
+def _drawn(name: str) -> gr.HTML:
+    return drawing(value=_recorded(name)[1], elem_id=f"how-{name}-result")
+
+
+def _recorded(name: str) -> tuple[str, str]:
+    """What a trial shows first: a recorded run's cycle, in words and drawn, if there is one."""
+    kept, trial = recording(), TRIALS[name]
+    if not kept or trial.tree.breadth == 1:
+        return "", ""
+    run, at = telling(kept.trace, kept.cut)
+    return f"Cycle {at + 1} of a recorded run of this prompt:", drawn(trial, run, at)
+
+
+def _connect(
+    shared: Shared, trial: Trial, prompt: gr.Textbox, run: gr.Button, stop: gr.Button,
+    status: gr.HTML, result: gr.HTML,
+) -> None:  # fmt: skip
     def work(_: Visit, stop: Callable[[], bool], *asked: str) -> Iterator[tuple[Any, ...]]:
-        made = shared.engine.prepare(request(shared.engine, trial, *asked), stop)
-        yield say("One cycle, run just now.", "done"), drawn(trial, first_cycle(made))
+        trace = first_cycles(shared.engine.prepare(request(shared.engine, trial, *asked), stop))
+        at = telling(trace)[1]
+        said = f"Cycle {at + 1} of a run just now: of its first cycles, it shows most."
+        yield say(said, "done"), drawn(trial, trace, at)
 
     connect(shared, run, stop, work, [prompt, shared.target], [status, result])
+
+
+def for_class() -> list[dict[str, str]]:
+    """The steps of class mode, with pictures of what cannot be seen on the stage."""
+    unseen = ("observing", "training", "tli")
+    return [
+        {
+            "title": step.title, "ask": step.ask, "question": step.question, "answer": step.answer,
+            "picture": PICTURES[step.id]() if step.id in unseen else "",
+        }
+        for step in STEPS
+    ]  # fmt: skip
 
 
 def _overview() -> str:
@@ -72,8 +114,7 @@ def _overview() -> str:
 
 
 def _lesson(number: int, step: Step) -> str:
-    """A step's text, its drawing unless its own run is drawn, and the link to its tab."""
-    picture = f"<figure>{PICTURES[step.id]()}</figure>" if step.id in PICTURES else ""
+    """A step's text, and the links to its tabs."""
     said = "".join(f"<p>{escape(paragraph)}</p>" for paragraph in step.paragraphs)
     links = "".join(
         f'<a class="how-link quiet-button" href="{escape(link.address)}" data-press="{link.press}">'
@@ -82,7 +123,7 @@ def _lesson(number: int, step: Step) -> str:
     )
     return (
         f'<h2><span class="how-number">{number}</span> {escape(step.title)}</h2>'
-        f'<div class="how-body"><div>{said}</div>{picture}</div>'
+        f'<div class="how-body">{said}</div>'
         f'<p class="how-lead"><b>Try it.</b> {escape(step.lead)}</p>'
         + (f'<p class="how-links">{links}</p>' if links else "")
     )
@@ -97,7 +138,9 @@ def _question(step: Step) -> str:
 
 def _after() -> str:
     wrong = "".join(f"<dt>{escape(said)}</dt><dd>{escape(so)}</dd>" for said, so in WRONG)
-    terms = "".join(f"<dt>{escape(word)}</dt><dd>{escape(means)}</dd>" for word, means in GLOSSARY)
+    terms = "".join(
+        f"<div><dt>{escape(word)}</dt><dd>{escape(means)}</dd></div>" for word, means in GLOSSARY
+    )
     papers = "".join(
         f'<li><a href="{ARXIV}{number}" target="_blank" rel="noopener">{escape(title)}</a> '
         f"({number}): {escape(why)}</li>"

@@ -40,8 +40,8 @@ class Step:
 
     trial     the run that the step offers (demo.lesson.run.TRIALS); "" for none
     lead      what to do or look at in the example
-    ask       what to do and ask in class mode
-    question  to be answered from the example
+    ask       what to do in class mode
+    question  to be answered from the example, or from what class mode shows
     """
 
     id: str

@@ -32,6 +32,7 @@ export function mount({ element, props, watch }) {
     }
   }
 
+  new ResizeObserver(() => frame.classList.toggle("scrolls", frame.scrollWidth > frame.clientWidth)).observe(tree.svg);
   watch("value", show);
   show();
 }

@@ -18,7 +18,7 @@ function acceptance(lanes) {
   const known = lanes.filter(({ tau }) => tau);
   const most = Math.max(...known.map(({ tau }) => tau));
   const words = known.map(({ label, tau }) => `${label} ${tau.toFixed(2)}`).join(", ");
-  const [root, svg] = chart("acceptance", "τ: tokens per call after the prompt’s", words);
+  const [root, svg] = chart("acceptance", "τ, acceptance length: tokens per model call", words);
   const high = Math.min(26, (HIGH - 8) / known.length - 6);
   known.forEach(({ label, colour, tau }, at) => {
     const y = 6 + at * (high + 6);
@@ -65,9 +65,16 @@ export class Charts {
     this.note.textContent = words;
   }
 
+  /** Those of the run before stay, dimmed. */
+  wait(words) {
+    this.box.classList.add("before");
+    this.note.textContent = this.box.firstChild ? words : "";
+  }
+
   show(lanes, about) {
     const drawn = lanes.some(({ tau }) => tau) ? [acceptance(lanes)] : [];
     if (lanes.some(({ points }) => points.length > 1)) drawn.push(latency(lanes));
+    this.box.classList.remove("before");
     this.box.replaceChildren(...drawn);
     this.note.textContent = about;
   }

@@ -1,20 +1,38 @@
 // Class mode (?class=1): the lesson's steps, one at a time, above the stage.
-import { add, button, el } from "../common/static/dom.js";
+import { add, button, el, OWN } from "../common/static/dom.js";
 
-/** steps: [title, what to do or ask]. */
+const KEYS = { PageDown: 1, ArrowRight: 1, PageUp: -1, ArrowLeft: -1 }; // those of a clicker, too
+
+/** steps: {title, ask, question, answer, picture}, as demo/lesson/tab.py brings them. */
 export function classroom(header, steps) {
-  const words = el("p", "", "", { ariaLive: "polite" });
-  const show = (by) => {
+  const words = el("div", "", "", { ariaLive: "polite" });
+  const picture = el("figure", "class-picture");
+  const show = (by, answered = false) => {
     at = Math.max(0, Math.min(steps.length - 1, at + by));
-    const [title, ask] = steps[at];
-    words.replaceChildren(el("b", "", `${at + 1} of ${steps.length}, ${title}. `), ask);
+    const step = steps[at];
+    const name = el("b", "", `${at + 1} of ${steps.length}, ${step.title}. `);
+    if (answered) words.replaceChildren(el("small", "", step.answer));
+    else words.replaceChildren(add(el("small"), name, step.ask), el("p", "", step.question));
+    picture.innerHTML = step.picture; // the lesson's own
+    if (step.picture) document.querySelector("#view .lanes")?.append(picture);
+    else picture.remove();
     [back.disabled, on.disabled] = [!at, at === steps.length - 1];
+    told.textContent = answered ? "Show question" : "Show answer";
   };
-  const back = button("quiet-button", "‹", () => show(-1), { ariaLabel: "Step before" });
-  const on = button("quiet-button", "›", () => show(1), { ariaLabel: "Next step" });
+  const press = (name, ariaLabel, act) => button("quiet-button", name, act, { ariaLabel });
+  const back = press("‹", "Step before", () => show(-1));
+  const on = press("›", "Next step", () => show(1));
+  const told = button("quiet-button", "", () => show(0, told.textContent === "Show answer"));
   let at = 0;
-  add(header, add(el("nav", "class-steps", "", { ariaLabel: "Lesson" }), back, words, on, el("a", "link", "Exit class mode", { href: "?tab=live" })));
+  const leave = el("a", "link", "Exit class mode", { href: "?tab=live" });
+  add(header, add(el("nav", "class-steps", "", { ariaLabel: "Lesson" }), back, words, told, on, leave));
   show(0);
+  document.addEventListener("keydown", (event) => {
+    const held = event.altKey || event.ctrlKey || event.metaKey || event.shiftKey;
+    if (!(event.key in KEYS) || held || event.defaultPrevented || event.target.closest?.(OWN)) return;
+    event.preventDefault();
+    show(KEYS[event.key]);
+  });
   // A page that the browser has kept begins anew, too.
   window.addEventListener("pageshow", ({ persisted }) => persisted && show(-at));
 }

@@ -31,8 +31,7 @@ export class Cut {
       : !up ? "The server cannot be reached; trying again."
       : cut ? "Cut. The drafter writes on alone; restore it and the target corrects the text."
       : armed ? "It will be cut 12 tokens into the next run."
-      : running ? "Connected. If you cut it, the drafter writes on alone."
-      : "Connected. If you cut it, now or while text streams, the drafter writes alone.";
+      : "Connected. If you cut it, the drafter writes on alone.";
     this.sized = state === "not loaded";
     const elsewhere = cut && running && state !== "offline";
     this.here.textContent = elsewhere ? "The cut is simulated: the drafter runs on the server." : HERE[state](device);

@@ -1,5 +1,5 @@
 // One cycle: its draft tree, where its time goes, and what the same tokens cost plain decoding.
-import { add, calm, el, many } from "../common/static/dom.js";
+import { add, button, el, many } from "../common/static/dom.js";
 import { SMALL, Tree } from "../common/tree/tree.js";
 
 const SAYS = {
@@ -26,30 +26,34 @@ function drawable({ tree, bonus, accepted }) {
 export class Cycle {
   #timers = [];
 
-  constructor() {
+  /** slowly: what its button does. */
+  constructor(slowly) {
     this.root = el("section", "cycle-panel draft-tree", "", { ariaLabel: "One cycle" });
     this.root.dataset.stage = "tree";
     this.tree = new Tree("IBM Plex Sans", SMALL, { "aria-hidden": "true" });
     this.caption = el("p", "caption");
+    this.again = button("quiet-button", "This cycle slowly", slowly, { ariaLabel: "Show this cycle slowly", disabled: true });
     this.bars = el("div", "bars");
     const drawing = add(el("div", "drawing", "", { tabIndex: 0, ariaLabel: "Draft tree", role: "group" }), this.tree.svg);
-    add(this.root, this.caption, drawing, this.bars);
+    add(this.root, add(el("div", "title"), this.caption, this.again), drawing, this.bars);
     new ResizeObserver(() => this.fit()).observe(drawing, { box: "border-box" }); // scroll bars do not change it
   }
 
   clear(words = "") {
     this.#still();
     this.line = null;
+    this.again.disabled = true;
     this.tree.clear();
     this.bars.replaceChildren();
     this.caption.textContent = words;
   }
 
-  /** plain: ms of plain decoding for a token, where they are known. */
-  show(line, plain = null) {
-    if (line === this.line && plain === this.plain) return;
+  /** plain: ms of plain decoding for a token, where they are known; name: which cycle it is. */
+  show(line, plain = null, name = `Cycle ${line.cycle + 1}.`) {
+    if (line === this.line && plain === this.plain && name === this.name) return;
     this.#still();
-    Object.assign(this, { line, plain });
+    Object.assign(this, { line, plain, name });
+    this.again.disabled = !line.tree;
     if (line.tree) {
       this.tree.draw(...drawable(line));
       this.fit();
@@ -65,7 +69,7 @@ export class Cycle {
   /** Once more, slowly: drafted, checked, kept. box: its words, unjudged meanwhile. */
   slowly(box) {
     this.#still();
-    if (!this.line?.tree || calm.matches) return;
+    if (!this.line?.tree) return;
     this.box = box;
     box?.classList.add("unjudged");
     this.#phase("drafted");
@@ -85,12 +89,12 @@ export class Cycle {
 
   #phase(name) {
     this.root.dataset.phase = name;
-    const { tree, accepted, bonus, confirmed = 0, changed = 0, cycle } = this.line;
+    const { tree, accepted, bonus, confirmed = 0, changed = 0 } = this.line;
     const drafts = tree ? tree.texts.length - 1 : 0;
     const about = { drafts, kept: tree?.path.length ?? 0, written: accepted.length, bonus };
     let words = drafts ? SAYS[name](about) : "No guess: the target writes one token.";
     if (confirmed + changed) words = `Written offline: ${confirmed} confirmed by the target, ${changed} changed.`;
-    this.caption.textContent = `Cycle ${cycle + 1}. ${words}`;
+    this.caption.textContent = `${this.name} ${words}`;
   }
 
   // A bar each for drafting and verification, over one for plain decoding, all on one scale.

@@ -1,6 +1,6 @@
 // The visitor's runs: Run and Stop, the cut, the measurement, and what outlives a reload.
 import { button, el } from "../common/static/dom.js";
-import { inClass, openTab } from "../common/static/page.js";
+import { inClass } from "../common/static/page.js";
 import { Device } from "../device/js/device.js";
 import { Cut } from "./cut.js";
 import { Link } from "./link.js";
@@ -24,18 +24,21 @@ const device = new Device(new URL("device", document.baseURI).href, heardHere);
 /** The view. */
 export function mount(given) {
   ({ props } = given);
-  stage = new Stage(given.element.firstElementChild, { chosen: (cycle) => look(cycle) });
+  stage = new Stage(given.element.firstElementChild, { chosen: (cycle) => (wanted = cycle - 1) });
   told = { up: true, cut: false, armed: false };
   link = new Link(hear, turned);
-  const kept = inClass ? null : restored();
-  const asked = new URLSearchParams(window.location.search);
-  if (kept) {
-    now = { ...kept, doing: "" };
-    stage.load({ ...kept.lines, measured: kept.measured }, { badge: "from before", at: Infinity, state: "done" });
-  } else if (props.recorded) stage.load(props.recorded, { badge: "recorded", at: inClass ? Infinity : 0 });
-  if (asked.has("prompt") || asked.has("method")) stage.outdate("Press Run to use the settings of your link.");
+  before(inClass ? null : restored(), inClass ? Infinity : 0);
+  mark();
   actions();
   buttons();
+}
+
+// Shows the run before, else the recorded one from a second on.
+function before(kept, at) {
+  now = kept && { ...kept, doing: "" };
+  if (kept) stage.load({ ...kept.lines, measured: kept.measured }, { badge: "from before", at: Infinity, state: "done" });
+  else if (props.recorded) stage.load(props.recorded, { badge: "recorded", at });
+  else stage.empty();
 }
 
 /** The box for the connection. */
@@ -60,13 +63,22 @@ const methodOf = ({ method, tli }) => (method === "moa" ? `moa-n${tli}` : method
 /** A setting has changed. */
 export function changed(...list) {
   newest = list;
-  const was = now?.settings;
-  const other = was && JSON.stringify(was) !== JSON.stringify(values());
   if (wrong && JSON.stringify(values()) !== wrong) status((wrong = ""));
-  if (stage && now && !now.doing) stage.outdate(other ? "Of the settings before: press Run." : "");
+  mark();
   if (device.name && !now?.doing) device.choose(methodOf(values()));
   connection();
 }
+
+// Says whether what is shown is of these settings: a run from before, or a recorded one, may not be.
+function mark() {
+  if (!stage || !newest.length || wrong || now?.doing || (now && !now.settings)) return;
+  const [method, prompt] = [methodOf(values()), values().prompt];
+  const { head } = stage.drafter;
+  const same = now ? JSON.stringify(now.settings) === JSON.stringify(values()) : !head || (head.method === method && head.prompt === prompt);
+  outdate(same ? "" : "Of the settings before: press Run.");
+}
+
+const outdate = (words) => stage.outdate(words, values().prompt);
 
 // ---- a run ----
 
@@ -77,12 +89,12 @@ export function run(...list) {
   const here = ["ready", "offline"].includes(device.state) && device.name === methodOf(settings);
   if (!link.up) {
     status("The server cannot be reached, so nothing was run. Your prompt is kept.", "error");
-    stage.outdate("Not run. This is the run before.");
+    outdate("Not run. This is the run before.");
     return;
   }
   now = { settings, lines: { drafter: [], plain: [] }, traces: {}, measured: null, doing: "drafter", here };
   told.cut = false;
-  stage.start();
+  stage.start(settings.tokens);
   actions();
   buttons();
   if (here) return runHere(settings);
@@ -158,17 +170,13 @@ function refused({ said, kind }) {
   if (kind !== "error") return;
   wrong = JSON.stringify(values());
   opening = false;
-  stage.outdate("");
+  outdate("");
   if (now?.doing !== "drafter" || now.lines.drafter.length) {
     if (now?.doing) finish("stopped");
     return;
   }
-  const kept = restored();
-  now = kept ? { ...kept, doing: "" } : null;
-  if (kept) stage.load({ ...kept.lines, measured: kept.measured }, { badge: "from before", at: Infinity, state: "done" });
-  else if (props.recorded) stage.load(props.recorded, { badge: "recorded", at: Infinity });
-  else stage.empty();
-  stage.outdate("Not run. This is the run before.");
+  before(restored(), Infinity);
+  outdate("Not run. This is the run before.");
   actions();
   buttons();
 }
@@ -258,7 +266,9 @@ function actions(...nodes) {
     const seconds = Math.max(1, Math.round(3.6 * (2 * drafter + plain)));
     nodes = [button("quiet-button", `Measure speed, about ${seconds} s`, measure, { id: "measure" })];
   }
+  const had = stage.actions.contains(document.activeElement);
   stage.actions.replaceChildren(...nodes);
+  if (had) (stage.actions.querySelector("button") ?? document.querySelector("#run")).focus();
 }
 
 function measure() {
@@ -311,16 +321,11 @@ function restored() {
 export const traces = () => [null, now?.traces?.drafter ?? "", now?.rival ?? ""];
 
 let wanted = null;
-/** The cycle of the word that was pressed, once. */
+/** The cycle of the word that was pressed last, once: another tab opens with it. */
 export function wantedCycle() {
   const cycle = wanted;
   wanted = null;
   return cycle;
-}
-
-function look(cycle) {
-  wanted = cycle - 1;
-  openTab({ tab: "inside" });
 }
 
 /** Save and open traces: files of this browser. */
@@ -355,8 +360,10 @@ function status(words, kind = "") {
 function buttons() {
   const [go, end] = ["#run", "#stop"].map((id) => document.querySelector(id));
   if (!go || !end) return void setTimeout(buttons, 50); // gradio has not drawn them yet
-  end.disabled = !now?.doing;
-  if (document.activeElement === go && now?.doing === "drafter") end.focus(); // a disabled button has no focus
-  go.disabled = now?.doing === "drafter";
+  const at = document.activeElement;
+  [go.disabled, end.disabled] = [false, false];
+  if (at === go && now?.doing === "drafter") end.focus(); // a disabled button has no focus
+  if (at === end && !now?.doing) go.focus();
+  [go.disabled, end.disabled] = [now?.doing === "drafter", !now?.doing];
   connection();
 }

@@ -1,6 +1,6 @@
 // The stage: two lanes in real time, the headline, and one cycle with its tree and its time. It plays
 // what it is given; run.js brings the visitor's runs.
-import { add, button, calm, el } from "../common/static/dom.js";
+import { add, button, calm, el, OWN } from "../common/static/dom.js";
 import { figure, Lane } from "../common/race/lane.js";
 import { Player } from "../common/race/player.js";
 import { ENDINGS, legendOf, sample } from "../common/tokens/view.js";
@@ -8,7 +8,6 @@ import { Charts } from "./charts.js";
 import { Cycle } from "./cycle.js";
 
 const WHOLE = ["eos", "length", "context"]; // endings of complete runs, which can be compared
-const OWN = "input, textarea, select, [role=tab], [role=radio], [role=slider], [contenteditable]";
 const LATER = "Runs next, alone, so that neither slows the other.";
 
 // Milliseconds of an average cycle.
@@ -24,13 +23,19 @@ export class Stage {
     this.said = el("p", "said");
     this.actions = el("div", "actions");
     const pointed = (cycle) => this.#point(cycle);
-    this.drafter = new Lane("drafter", "With drafter", { pointed, chosen });
+    const pressed = (cycle) => {
+      this.held = cycle === this.held ? null : cycle;
+      this.#point(cycle);
+      chosen(cycle);
+    };
+    this.asked = el("p", "asked", "", { hidden: true });
+    this.drafter = new Lane("drafter", "With drafter", { pointed, chosen: pressed });
     this.plain = new Lane("plain", "Plain", {});
     this.lanes = { drafter: this.drafter, plain: this.plain };
-    this.cycle = new Cycle();
+    this.cycle = new Cycle(() => this.#slowly());
     this.charts = new Charts();
     add(root, add(el("div", "top"), this.headline, this.actions, this.said));
-    add(root, add(el("div", "lanes"), this.drafter.root, this.plain.root), this.#bar());
+    add(root, this.asked, add(el("div", "lanes"), this.drafter.root, this.plain.root), this.#bar());
     add(root, add(el("div", "below"), this.cycle.root, this.charts.root));
     document.addEventListener("keydown", (event) => this.#keyed(event));
     this.empty();
@@ -41,7 +46,6 @@ export class Stage {
     this.back = press("‹", "Previous cycle", () => this.#step(-1));
     this.play = press("▶", "Play", () => this.#toggle());
     this.on = press("›", "Next cycle", () => this.#step(1));
-    this.slow = press("This cycle slowly", "Show this cycle slowly", () => this.#slowly());
     this.count = el("span", "count");
     const rejected = button("quiet-button", "Show rejected guesses", () => {
       const shown = this.drafter.root.classList.toggle("with-rejected");
@@ -50,21 +54,23 @@ export class Stage {
     this.drafter.root.classList.remove("with-rejected");
     const legend = legendOf(["accepted", "guessed right"], ["plain", "the model’s own"]);
     add(legend, add(el("li"), el("span", "edge"), " ends a model call"));
-    add(legend, (this.offline = Object.assign(sample("offline", "unchecked, may be wrong"), { hidden: true })));
-    return add(el("div", "pacer"), this.back, this.play, this.on, this.slow, this.count, legend, rejected);
+    const alone = [["offline", "unchecked, may be wrong"], ["changed", "corrected by the model"]];
+    this.alone = alone.map(([kind, words]) => [kind, Object.assign(sample(kind, words), { hidden: true })]);
+    add(legend, ...this.alone.map(([, node]) => node));
+    return add(el("div", "pacer"), this.back, this.play, this.on, this.count, legend, rejected);
   }
 
   // ---- runs come ----
 
   empty() {
     this.player.pause();
-    Object.assign(this, { measured: null, live: false, shown: null, pinned: null, how: "done" });
-    this.offline.hidden = true;
+    Object.assign(this, { measured: null, live: false, shown: null, how: "done" });
+    this.pinned = this.held = null;
+    for (const [, node] of this.alone) node.hidden = true;
     this.root.dataset.alone = "";
     this.drafter.empty("Press Run: the text appears here.");
     this.plain.empty();
     this.cycle.clear();
-    this.charts.clear("");
     this.#state("empty");
     this.tell();
   }
@@ -76,8 +82,9 @@ export class Stage {
       if (lines?.length) this.begin(name, lines[0], { badge }), lines.slice(1).forEach((line) => this.lanes[name].add({ ...line }));
     this.measured = measured;
     this.#state(state);
-    if (measured) this.#chart();
     this.player.seek(calm.matches ? Infinity : at);
+    if (measured || Object.values(this.lanes).every(({ head, ended }) => !head || WHOLE.includes(ended?.end))) this.#chart();
+    else this.charts.clear(this.player.at < Infinity ? "" : "No charts: this run is not complete.");
     if (this.player.at < Infinity) this.player.play();
     else this.#show(this.#best);
     this.tell();
@@ -90,15 +97,15 @@ export class Stage {
     if (name === "drafter") this.cycle.clear(`${label.split(" N")[0]} is reading the prompt.`);
   }
 
-  /** A new run of the visitor's; its lines are shown as they come. */
-  start() {
+  /** A new run of the visitor's; its lines are shown as they come. most: its tokens at most. */
+  start(most) {
     this.empty();
-    this.live = true;
-    this.stale = "";
+    this.outdate("");
+    Object.assign(this, { live: true, most });
     this.player.at = 0;
     this.plain.empty(LATER);
     this.drafter.empty("Waiting for the first token.");
-    this.charts.clear("The charts follow the run.");
+    this.charts.wait("Of the run before: the new charts follow the run.");
     this.#state("live");
     this.tell();
   }
@@ -126,9 +133,12 @@ export class Stage {
     this.tell();
   }
 
-  /** words: why what is shown is not of the present settings; "" for nothing. */
-  outdate(words) {
+  /** words: why what is shown is not of the present settings; "" for nothing. prompt: that of the box. */
+  outdate(words, prompt) {
+    const own = this.drafter.head?.prompt;
     this.stale = words;
+    this.asked.hidden = !words || !own || own === prompt;
+    this.asked.replaceChildren("These texts answer another prompt: ", el("q", "", own));
     this.tell();
   }
 
@@ -153,13 +163,14 @@ export class Stage {
   #drawn() {
     const newest = this.drafter.cycles.at(-1);
     if (this.pinned === null) this.#show(newest);
-    this.offline.hidden &&= !this.drafter.view.text.querySelector(".offline, .confirmed, .changed");
+    for (const [kind, node] of this.alone) node.hidden &&= !this.drafter.view.text.querySelector(`.${kind}`);
     this.#buttons();
     this.tell();
   }
 
   #show(line) {
-    if (line) this.cycle.show(line, this.#plainMs);
+    const best = this.drafter.ended && this.pinned === null && line === this.#best;
+    if (line) this.cycle.show(line, this.#plainMs, best ? `Most right guesses: cycle ${line.cycle + 1} of ${this.drafter.all.length}.` : undefined);
     else if (this.drafter.head && !this.drafter.calls) this.cycle.clear(`${this.drafter.head.label} is reading the prompt.`);
     else this.cycle.clear();
     this.shown = line ?? null;
@@ -172,10 +183,10 @@ export class Stage {
   }
 
   #point(cycle) {
-    this.pinned = cycle;
+    this.pinned = cycle ?? this.held;
     const all = this.drafter.all;
     const rest = this.drafter.ended ? this.#best : this.drafter.cycles.at(-1);
-    this.#show(cycle === null ? rest : all[cycle - 1]);
+    this.#show(this.pinned === null ? rest : all[this.pinned - 1]);
   }
 
   #end() {
@@ -220,22 +231,29 @@ export class Stage {
     const { drafter, headline, said } = this;
     const { head, ended, view, root } = drafter;
     headline.classList.toggle("before", Boolean(this.stale));
-    const parts = ended ? [...this.#calls(), ...this.#text(), ...this.#speed()] : [this.#now()];
+    const recorded = this.frame.dataset.run === "recorded" ? ["Recorded: "] : [];
+    const parts = ended ? [...recorded, ...this.#calls(), ...this.#text(), ...this.#speed()] : [this.#now()];
     const words = parts.map((part) => part.textContent ?? part).join("");
     if (headline.textContent !== words) headline.replaceChildren(...parts);
-    const prompt = head?.prompt ? `“${head.prompt.length > 90 ? `${head.prompt.slice(0, 90)}…` : head.prompt}”` : "";
     const link = root.dataset.link === "lost" && !ended ? "" : view.link;
-    const small = [this.stale, link, ended && this.#lengths(), ended && this.#costs(), ENDINGS[ended?.end], head?.by, prompt];
-    said.textContent = small.filter(Boolean).join(" · ");
+    const alone = view.text.querySelector(".changed") && "A drafter this small soon repeats itself: alone, it only keeps the text going.";
+    const small = link ? [alone ? `${link} ${alone}` : link] : [ended && this.#costs(), ENDINGS[ended?.end], head?.by];
+    said.textContent = [this.stale, ...small].filter(Boolean).join(" · ");
   }
 
   #now() {
     const { head, root } = this.drafter;
     if (!head) return this.live ? "Waiting for the first token." : "Press Run: a drafter guesses, the model checks.";
     if (!this.live && !this.player.playing) return this.#where ? `After cycle ${this.#where} of ${this.drafter.all.length}.` : "After the prompt’s call.";
-    if (root.dataset.link === "lost") return "The link is cut: the drafter writes on alone, unchecked.";
+    if (root.dataset.link === "lost") return `The link is cut: the drafter ${this.#written ? "has written all it may, and waits for the target" : "writes on alone, unchecked"}.`;
     if (head.method === "vanilla") return "Plain decoding: one word per model call.";
     return `${head.label} is writing. Underlined words were guessed right.`;
+  }
+
+  // Whether a drafter that is alone has come to its end, or to the most tokens of the run.
+  get #written() {
+    const { at, offline } = this.drafter.drawn.at(-1);
+    return Boolean(offline?.[3]) || at - this.drafter.drawn.find((line) => "first" in line)?.at + 1 >= this.most;
   }
 
   #calls() {
@@ -263,24 +281,22 @@ export class Stage {
     return over < 1 ? [", but slower here: ", shown, " the speed."] : [", ", shown, " as fast."];
   }
 
-  // Of one run each, no more than which was faster; nothing of one that was cut.
+  // Of one run each, no more than which was faster.
   #once() {
     const [ours, theirs] = [this.drafter, this.plain].map(({ pace }) => pace[1]);
-    if (!this.complete || !ours || !theirs || this.drafter.head.method === "vanilla" || this.drafter.view.link) return [];
+    if (!this.complete || !ours || !theirs || this.drafter.head.method === "vanilla") return [];
     const over = ours / theirs;
-    return [` ${over < 0.9 ? "Slower" : over > 1.1 ? "Faster" : "About as fast"}, in one run each.`];
-  }
-
-  #lengths() {
-    const { tau, head } = this.drafter;
-    return tau === null || head.method === "vanilla" ? "" : `after the prompt’s call, ${tau.toFixed(2)} tokens a call`;
+    const cut = this.drafter.view.link ? ", the cut included" : "";
+    return [` ${over < 0.9 ? "Slower" : over > 1.1 ? "Faster" : "About as fast"}${cut}, in one run each.`];
   }
 
   // Why fewer calls are not as much faster.
   #costs() {
-    const cycles = this.drafter.all.filter(({ ms }) => ms);
-    if (!cycles.length || this.#plainMs === null || this.drafter.head.method === "vanilla") return "";
-    return `a cycle takes ${mean(cycles).toFixed(0)} ms, a plain call ${this.#plainMs.toFixed(0)}`;
+    const { all, tau, head } = this.drafter;
+    const cycles = all.filter(({ ms }) => ms);
+    if (!cycles.length || this.#plainMs === null || head.method === "vanilla") return "";
+    const [own, plain] = [mean(cycles), this.#plainMs].map((ms) => ms.toFixed(0));
+    return `Each call brings ${tau.toFixed(2)} tokens, ${Number(own) > Number(plain) ? "but" : "and"} drafting and checking take ${own} ms where a plain call takes ${plain}`;
   }
 
   // ---- the player ----
@@ -298,7 +314,7 @@ export class Stage {
     const all = this.drafter.all;
     const wanted = Math.min(this.#where + by, all.length);
     this.#still();
-    this.pinned = null;
+    this.pinned = this.held = null;
     if (wanted < 1) this.player.seek(this.drafter.lines[0]?.s ?? 0);
     else this.player.seek(by > 0 && wanted === all.length ? Math.max(...this.seconds) : all[wanted - 1].s);
     this.#drawn();
@@ -308,6 +324,7 @@ export class Stage {
     if (this.player.playing) this.#still();
     else {
       const over = Object.values(this.lanes).every((lane) => lane.over);
+      this.pinned = this.held = null;
       if (over) this.#still(), this.player.seek(0);
       this.player.play();
     }
@@ -317,8 +334,7 @@ export class Stage {
   #slowly() {
     if (!this.shown) return;
     if (!this.live) this.#still();
-    const box = this.drafter.view.text.querySelector(`[data-cycle="${this.shown.cycle}"]`);
-    this.cycle.slowly(box);
+    this.cycle.slowly(this.drafter.view.text.querySelector(`[data-cycle="${this.shown.cycle}"]`));
     this.#buttons();
   }
 
@@ -330,7 +346,7 @@ export class Stage {
     this.play.ariaLabel = plays ? "Pause" : over ? "Replay" : "Resume";
     this.back.disabled = !this.#where;
     this.on.disabled = this.#where >= all;
-    this.play.disabled = this.slow.disabled = !all;
+    this.play.disabled = !all;
     this.count.textContent = all ? `cycle ${this.#where} of ${all}, after the prompt’s call` : "";
     this.count.title = "In real time. A model call for the prompt comes before the first cycle.";
   }
@@ -340,6 +356,7 @@ export class Stage {
     const made = { ArrowLeft: this.back, ArrowRight: this.on, " ": this.play }[key];
     const held = event.altKey || event.ctrlKey || event.metaKey || event.shiftKey;
     if (!made || held || event.defaultPrevented || !this.root.checkVisibility()) return;
+    if (key !== " " && this.root.closest(".class-mode")) return; // there, they change the step
     if (target.closest?.(key === " " ? `${OWN}, button, a, summary` : OWN)) return;
     event.preventDefault();
     made.click();

@@ -1,6 +1,6 @@
 // A tour of the stage, a minute long: what is where, each with a frame around it.
 import { add, button, el, putBeside } from "../common/static/dom.js";
-import { mount as mountPage, onNextTab, openTab } from "../common/static/page.js";
+import { inClass, mount as mountPage, onNextTab, openTab } from "../common/static/page.js";
 import { classroom } from "./classroom.js";
 
 const PLACES = [
@@ -8,7 +8,7 @@ const PLACES = [
   [".lane[data-lane=drafter]", "The drafter’s run, in real time. Underlined: words that were guessed right; the others are the target’s own."],
   [".lane[data-lane=plain]", "Plain decoding of the same prompt: one model call for each word. It runs after the drafter, so that neither slows the other."],
   ["[data-stage=tree]", "One cycle: the drafter guesses a tree of words, and one model call checks it. The longest path that agrees is kept, plus one word from the target. The bars show where its time goes."],
-  ["#how", "Choose another drafter, or the number N of target layers that MoA borrows: more guesses are right, but each takes longer."],
+  ["#how", "Choose another drafter, or the number N of target layers that MoA borrows. In the paper, more guesses are right then; here it gains little, and each takes longer."],
   ["#cut", "Cut the connection while text streams: the drafter writes on alone. When the target is back, it corrects the text."],
   ["#view .headline", "How many model calls were saved, and whether the text is the same. Measure speed runs all methods in turns: it may well be slower."],
 ];
@@ -16,7 +16,7 @@ const PLACES = [
 export function mount(given) {
   mountPage(given);
   const { element, props } = given;
-  classroom(element.querySelector("header"), props.steps);
+  if (inClass) classroom(element.querySelector("header"), props.steps);
   const words = el("p", "", "", { ariaLive: "polite" });
   const step = el("span", "count");
   const card = el("div", "tip tour", "", { role: "dialog", ariaLabel: "Tour" });

@@ -16,6 +16,10 @@ NODES = """name => [...document.querySelectorAll(`#how-${name}-result .node`)].m
 
 
 BEGUN = "draft", "verify"
+BESIDE = ".how-lead", "#how-draft-result"
+# Whether there is a hint to scroll where a tree is wider than its box, and none elsewhere.
+HINT = """one => (one.scrollWidth > one.clientWidth) ===
+  getComputedStyle(one, '::after').content.includes('Scroll')"""
 
 
 def run(page, name):
@@ -33,6 +37,7 @@ def test_the_examples_are_real_and_say_what_they_draw(page):
     drafted, verified, chain = (run(page, name) for name in ("draft", "verify", "alone"))
     assert [node["words"] for node in drafted] == [node["words"] for node in verified]
     accepted = sum(node["kind"] == "accepted" for node in verified)
+    assert page.inner_text("#how-verify-status").startswith("Cycle ")
     said = page.inner_text("#how-verify-result .how-said")
     assert f"{accepted} of {len(verified) - 2} guesses accepted" in said
     assert [node["kind"] for node in verified].count("bonus") == 1
@@ -53,6 +58,11 @@ def test_the_examples_are_real_and_say_what_they_draw(page):
 
 def test_every_step_has_its_parts(page):
     for _ in every_look(page):
+        narrow = page.viewport_size["width"] < 900
+        lead, tree = (page.locator(f"#how-drafting {place}").bounding_box() for place in BESIDE)
+        assert (tree["y"] < lead["y"]) != narrow and (lead["x"] < tree["x"]) != narrow
+        for frame in page.locator(".how-tree .draft-tree:visible").all():
+            assert frame.evaluate(HINT)
         for number, step in enumerate(STEPS, 1):
             box = page.locator(f"#how-{step.id}")
             assert box.locator("h2").inner_text().split() == [str(number), *step.title.split()]

@@ -70,8 +70,13 @@ def test_from_a_prompt_to_the_verdict_without_a_mouse(page):
     assert now["name"] and now["marked"], now
     page.keyboard.press("Enter")
     page.wait_for_selector("#stage:is([data-run=stopped], [data-run=done])")  # it may be over
-    go_to(page, "[role=tab][data-tab-id=compare]", "Shift+Tab")
-    page.keyboard.press("Enter")
+    page.wait_for_function("document.activeElement.id === 'run'")
+    go_to(page, "#method input")
+    page.wait_for_selector("[role=listbox]")
+    page.keyboard.press("Tab")
+    page.wait_for_selector("[role=listbox]", state="detached")
+    go_to(page, "[role=tab][data-tab-id=live]", "Shift+Tab")
+    page.keyboard.press("ArrowRight")
     page.wait_for_selector("#compare-run:not([disabled])")
     go_to(page, "#compare-prompt textarea")
     write(page, "Tell me a story.")
@@ -97,4 +102,8 @@ def test_a_run_is_announced_in_one_sentence_and_nothing_moves_for_those_who_mind
     assert page.locator(f"{TEXT} .cycle").count() > 20
     told = page.evaluate("window.told")
     assert len(told) <= 5, told  # waiting, writing, compared, and how it ended
-    assert page.evaluate(MOVING) == 0
+    page.get_by_role(
+        "button", name="Show this cycle slowly"
+    ).click()  # in steps, which are no motion
+    assert page.locator(".unjudged").count() == 1 and page.evaluate(MOVING) == 0
+    page.wait_for_selector("[data-stage=tree][data-phase=checked]")

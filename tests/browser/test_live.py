@@ -5,6 +5,8 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from demo.common.controls import EXAMPLES
+from demo.lesson.text import STEPS
 from tests.browser.conftest import LOOKS, every_look, keep_picture
 from tests.browser.driving import (
     DONE,
@@ -17,6 +19,7 @@ from tests.browser.driving import (
     can_be_read,
     figure,
     finish,
+    open_tab,
     run,
     saved,
     settings,
@@ -32,6 +35,11 @@ ADDRESS, READY = "?tokens=60&depth=5&breadth=4&budget=11", RUN
 PLAIN = "#view .lane[data-lane=plain]"
 TREE = "[data-stage=tree]"
 STORY = "Tell me a story."
+STRUCK = """() => {
+  const [text, struck] = ['.text', 'del:has(.changed)'].map(
+    (place) => document.querySelector(`#view .lane ${place}`).getBoundingClientRect());
+  return struck.top >= text.top && struck.top < text.bottom;
+}"""  # whether the words that the target rewrote are in sight
 LINKED = "() => document.querySelector('#link textarea').value.startsWith('http')"
 HOLDS = "([id, value]) => document.querySelector(`#${id} input[type=number]`)?.value === value"
 INSIDE = """ids => ids.filter(id => {
@@ -91,7 +99,10 @@ def test_both_lanes_play_a_recording_until_run_is_pressed(open_page):
     page.mouse.click(2, 2)
     page.keyboard.press("x")
     assert state(page) == "recorded" and page.locator("#charts svg").count() == 2
-    assert "Explain photosynthesis" in page.inner_text("#view .said")  # the prompt is named
+    assert headline(page).startswith("Recorded: ") and not page.locator(".asked").is_visible()
+    page.fill("#prompt textarea", STORY)
+    page.wait_for_selector("#view .headline.before")  # whose prompt it is, is said in full
+    assert EXAMPLES["Explain"] in page.inner_text("#view .asked")
     page.get_by_role("button", name="Draft tree, sampling and length").click()
     page.wait_for_selector("#auto_tree input:checked")
     assert page.locator("#depth input").first.is_disabled()
@@ -115,6 +126,8 @@ def test_the_whole_of_it_is_on_one_screen_and_one_plain_run_follows(page):
     over = "Slower" if ours < 0.9 * theirs else "Faster" if ours > 1.1 * theirs else "About as fast"
     assert headline(page).endswith(f"Same text. {over}, in one run each.")
     assert page.inner_text(".cycle-panel .bars").count(" ms") >= 3
+    assert page.inner_text("#view .said").startswith("Each call brings ")
+    assert page.inner_text(f"{TREE} .caption").startswith("Most right guesses: cycle ")
     places = ("#prompt", "#run", "#stop", LANE, PLAIN, TREE, "#charts", "#cut", "#method", "#tli")
     assert page.evaluate(INSIDE, [*places, "#view .headline"]) == []
     assert page.evaluate("window.shifted") < 0.1 and page.evaluate("window.scrollY") == 0
@@ -136,6 +149,10 @@ def test_what_is_shown_says_when_it_is_of_other_settings(page):
     assert "Of the settings before" in page.inner_text("#view .said")
     page.fill("#prompt textarea", STORY)
     page.wait_for_selector("#view .headline:not(.before)")
+    page.fill("#prompt textarea", "Something else.")
+    page.reload()
+    page.wait_for_selector("#view .headline.before")
+    assert STORY in page.inner_text("#view .asked") and page.locator("#charts svg").count() == 2
     page.fill("#prompt textarea", "a" * 100_000)
     page.click("#run")
     wait_for_status(page, "100,000")
@@ -150,6 +167,7 @@ def test_a_reload_and_a_lost_network_keep_prompt_and_text(page):
     page.reload()
     page.wait_for_selector(f"{LANE}[data-state=done]")
     assert page.evaluate(KEPT) == written and page.input_value("#prompt textarea") == STORY
+    page.wait_for_selector("#machine .status-line:has-text('Target tiny')")  # it has its link
     page.context.set_offline(True)
     try:
         page.wait_for_selector(".cut-state:has-text('cannot be reached')", timeout=5000)
@@ -200,13 +218,16 @@ def test_a_word_opens_its_cycle_and_rejected_guesses_are_shown_by_choice(page):
     page.keyboard.press("Escape")
     press(page, "Hide rejected guesses")
     page.locator(f"{TEXT} .cycle:nth-of-type(4) .token:not(.rejected)").last.click()
+    page.mouse.move(2, 2)
+    assert page.inner_text(f"{TREE} .caption").startswith("Cycle 3.")
+    open_tab(page, "Inside a cycle")
     page.wait_for_selector(".inside-view .count:has-text('Cycle 3 of')")
     page.go_back()
     page.wait_for_selector(f"{TEXT} .token", state="visible")
 
 
 def test_a_cut_takes_effect_at_once_and_the_text_is_healed(page):
-    settings(page, tokens=200)
+    settings(page, tokens=40)
     page.fill("#prompt textarea", STORY)
     press(page, "✂ Cut the connection")
     assert "12 tokens into the next run" in page.inner_text(".cut-state")
@@ -214,9 +235,13 @@ def test_a_cut_takes_effect_at_once_and_the_text_is_healed(page):
     page.wait_for_selector(f"{TEXT} [data-token=offline] >> nth=5")
     assert "writes on alone" in headline(page)
     keep_picture(page, "live-cut")
+    page.wait_for_selector("#view .headline:has-text('has written all it may')")
     press(page, "Restore the connection")
     finish(page)
-    assert "The link is back" in page.inner_text("#view .said") and figure(page, "exact") == 1
+    said = page.inner_text("#view .said")
+    assert "The link is back" in said and "soon repeats itself" in said
+    assert figure(page, "exact") == 1 and "the cut included" in headline(page)
+    assert page.locator(".legend .changed").is_visible() and page.evaluate(STRUCK)
     settings(page, tokens=60)
 
 
@@ -236,7 +261,8 @@ def test_the_drafter_moves_into_this_browser_when_it_is_asked_for(page):
     press(page, "Restore the connection")
     finish(page)
     assert page.evaluate(KEPT).replace("↵", "") == whole and figure(page, "exact") == 1
-    page.locator(f"{TEXT} .cycle:nth-of-type(4) .token").last.click()  # its trace is here, too
+    page.locator(f"{TEXT} .cycle:nth-of-type(4) .token").last.click()
+    open_tab(page, "Inside a cycle")  # its trace is here, too
     page.wait_for_selector(".inside-view .count:has-text('Cycle 3 of')")
     page.go_back()
 
@@ -298,6 +324,11 @@ def test_a_phone_shows_texts_from_their_start_and_says_what_can_be_scrolled(open
         assert page.locator(f"{lane} .text").evaluate(READ_FROM) == [True, 0]
     for place in ("#view .said", "#charts .about"):
         assert page.locator(place).evaluate(WHOLE), place
+    for one in page.locator("#examples button, #enable-offline, #header .link").all():
+        assert one.bounding_box()["height"] >= 24
+    before = page.locator(TEXT).bounding_box()
+    run(page)
+    assert page.locator(TEXT).bounding_box() == before  # it keeps its place
     run(page, STORY)
     page.reload()
     page.wait_for_selector(f"{LANE}[data-state=done]")
@@ -365,16 +396,24 @@ def test_in_class_there_is_what_a_lesson_needs(open_page):
         assert page.locator(place).first.is_visible(), place
     for place in ("#method", "#tli", "[role=tab]"):
         assert not page.locator(place).first.is_visible(), place
-    steps = page.locator(".class-steps p")
+    steps = page.locator(".class-steps > div")
     assert steps.inner_text().startswith("1 of 7, Drafting.")
-    press(page, "Next step")
-    assert steps.inner_text().startswith("2 of 7")
+    press(page, "Show answer")
+    assert steps.inner_text() == STEPS[0].answer
+    for step in STEPS[1:]:  # as a clicker does
+        page.keyboard.press("PageDown")
+        assert step.question in steps.inner_text()
+        assert page.locator(PLAIN).is_visible() != page.locator(".class-picture svg").is_visible()
+    page.keyboard.press("PageUp")
+    assert page.locator(".class-picture svg").is_visible()
     page.evaluate(SHOWN_AGAIN)  # as Back does where the browser has kept the page
     assert steps.inner_text().startswith("1 of 7")
     press(page, "Next step")
     assert page.evaluate(INSIDE, ["#run", LANE, PLAIN, TREE, "#cut"]) == []
     sizes = [page.locator(place).evaluate(SIZE) for place in (".class-steps p", TEXT)]
     assert sizes[0] == sizes[1] > 20
+    lane, wide = (page.locator(place).bounding_box() for place in (LANE, "#view"))
+    assert lane["height"] > 0.35 * wide["height"]
     keep_picture(page, "class")
     page.set_viewport_size({"width": 390, "height": 844})
     leave = page.get_by_role("link", name="Exit class mode")

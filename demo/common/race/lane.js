@@ -52,16 +52,14 @@ export class Lane {
     this.lines.push(line);
   }
 
-  /** Draws all that is due at this second; returns the newest cycle's box. */
+  /** Draws all that is due at this second. */
   draw(at) {
     if (this.lines[this.next - 1]?.s > at) this.#rewind();
     const from = this.next;
-    let box = null;
-    for (; this.next < this.lines.length && this.lines[this.next].s <= at; this.next += 1)
-      box = this.view.take(this.lines[this.next]) ?? box;
+    while (this.lines[this.next]?.s <= at) this.next += 1;
+    if (this.next > from) this.view.take(this.lines.slice(from, this.next));
     if (!from && this.next === this.lines.length) this.view.text.scrollTop = 0; // whole at once: to be read
     if (this.next > from || at === 0) this.#tell();
-    return box;
   }
 
   #rewind() {

@@ -1,6 +1,4 @@
 // A clock for lanes that are played together, in the time that they really took.
-import { calm } from "../static/dom.js";
-
 /** draw(at): draws what is due at this second; returns whether there is more to come. */
 export class Player {
   #drawn = null; // when the last frame was drawn
@@ -21,7 +19,6 @@ export class Player {
     cancelAnimationFrame(this.#frame);
   }
 
-  /** Whoever wants no motion sees the end at once. */
   seek(at) {
     this.at = at;
     return this.draw(at);
@@ -36,7 +33,7 @@ export class Player {
     if (!this.playing) return;
     if (this.#drawn !== null) this.at += (time - this.#drawn) / 1000;
     this.#drawn = time;
-    if (this.draw(calm.matches ? Infinity : this.at)) this.#next();
+    if (this.draw(this.at)) this.#next();
     else this.playing = false;
   }
 }

@@ -1,6 +1,8 @@
 // Shared by the views. All text of models and visitors goes in through textContent.
 const SVG = "http://www.w3.org/2000/svg";
 export const calm = window.matchMedia("(prefers-reduced-motion: reduce)");
+/** What uses keys itself. */
+export const OWN = "input, textarea, select, [role=tab], [role=radio], [role=slider], [contenteditable]";
 
 // more: properties, including ARIA's.
 export function el(tag, className, text, more) {

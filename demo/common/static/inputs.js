@@ -18,6 +18,11 @@ document.addEventListener(
   true,
 );
 
+// The list of a dropdown closes when Tab leaves it, as with Escape.
+document.addEventListener("keydown", ({ key, target }) => {
+  if (key === "Tab" && target.matches("[role=combobox]")) target.dispatchEvent(new KeyboardEvent("keydown", { key: "Escape", bubbles: true }));
+});
+
 // Gradio gives each radio button its own name. With one name per group, arrow keys move within the
 // group, and Tab leaves it.
 document.addEventListener("focusin", ({ target }) => {

@@ -46,6 +46,19 @@ export function mount(given) {
     arrive(state?.scroll);
   });
   document.addEventListener("click", follow);
+  document.addEventListener("keydown", step);
+}
+
+// Left, Right, Home and End open the tab beside, the first and the last one.
+function step(event) {
+  const { key, target } = event;
+  const by = { ArrowLeft: -1, ArrowRight: 1, Home: -Infinity, End: Infinity }[key];
+  if (!by || !target.matches?.("#tabs > .tab-wrapper [role=tab]")) return;
+  const all = [...target.parentNode.children];
+  const next = all[Math.max(0, Math.min(all.length - 1, all.indexOf(target) + by))];
+  event.preventDefault();
+  next.focus();
+  next.click();
 }
 
 // The address of a tab, without settings, which belong to one visit. Parameters of gradio and its host

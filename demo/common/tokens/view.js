@@ -73,6 +73,7 @@ export class TokenView {
   #told = null; // the cycle that was pointed at last
   #pinned = null; // the pressed "+6": its tooltip stays until the next press
   #stretch = null; // offline text that waits for verification
+  #holds = false; // whether struck text stays in sight, and the newest does not
   #outcome = [0, 0]; // offline tokens confirmed and changed since the link was lost
 
   constructor(root, { ariaLabel, pointed = () => {}, chosen = () => {} }) {
@@ -86,17 +87,19 @@ export class TokenView {
   clear() {
     this.#current = this.#pinned = this.#stretch = null;
     this.link = this.root.dataset.link = "";
+    this.#holds = false;
     this.text.replaceChildren();
     this.#point();
   }
 
-  /** Draws a line; returns the box of a cycle. Keeps the newest tokens in sight. */
-  take(line) {
+  /** Draws lines. Keeps the newest tokens in sight, or those that the target changed. */
+  take(lines) {
     const { text } = this;
     const follow = text.scrollHeight - text.scrollTop - text.clientHeight < 60;
-    const box = this.#draw(line);
-    if (follow) text.scrollTop = text.scrollHeight;
-    return box;
+    for (const line of lines) this.#draw(line);
+    const struck = lines.some(({ changed }) => changed) && [...text.querySelectorAll("del:has(.changed)")].at(-1);
+    if (struck) text.scrollTop += struck.getBoundingClientRect().top - text.getBoundingClientRect().top - 60;
+    else if (follow && !this.#holds) text.scrollTop = text.scrollHeight;
   }
 
   /** The text that was kept. */
@@ -109,7 +112,7 @@ export class TokenView {
   #draw(line) {
     if ("down" in line) {
       this.root.dataset.link = "lost";
-      [this.link, this.#outcome] = ["The link is lost: the drafter writes on alone.", [0, 0]];
+      [this.link, this.#outcome, this.#holds] = ["The link is lost: the drafter writes on alone.", [0, 0], false];
     } else if ("back" in line) {
       this.root.dataset.link = "";
       this.link = "The link is back: the target checks the offline text.";
@@ -117,12 +120,11 @@ export class TokenView {
     else if ("first" in line) {
       const token = this.#token("first", line.first, { position: line.at });
       this.#close(add(el("span", "cycle newest"), token));
-    } else if ("cycle" in line) return this.#heal(line, this.#cycle(line));
+    } else if ("cycle" in line) this.#heal(line, this.#cycle(line));
     else if ("end" in line) {
       if (line.dropped) this.#stretch?.remove();
       if (this.root.dataset.link === "lost") this.link = "The link was still lost.";
     }
-    return null;
   }
 
   #token(kind, [piece, draft, target, special], about) {
@@ -203,6 +205,7 @@ export class TokenView {
     for (const node of sure.slice(0, kept)) this.#become("kept", node, "accepted");
     for (const node of gone) this.#become("changed", node, "offline");
     nodes.slice(0, confirmed + kept).forEach((node, place) => this.#giveWay(node, sure[place]));
+    this.#holds ||= gone.length > 0;
     if (gone.length) {
       // Like a rejected line break, it is shown but does not break the line.
       for (const node of gone)
@@ -215,7 +218,6 @@ export class TokenView {
     if (this.link && this.root.dataset.link !== "lost") this.link = `The link is back. ${reviewed(right, wrong)}`;
     if (!this.#unproved.length) this.#stretch?.remove();
     else add(this.text, this.#stretch); // waiting text stays at the end
-    return box;
   }
 
   #become(kind, node, before = "offline") {
