@@ -144,7 +144,7 @@ def test_every_tab_runs_elsewhere(engine, lender):
     *_, last = run(engine, made, lambda: False)
     assert last["status"]["text"] == "All 3 runs are done."
     made = engine.prepare(lesson.request(engine, lesson.TRIALS["draft"], PROMPT, ""))
-    assert "MoA N=0" in lesson.drawn(lesson.TRIALS["draft"], lesson.first_cycle(made))
+    assert "MoA N=0" in lesson.drawn(lesson.TRIALS["draft"], lesson.first_cycles(made))
     *_, (_, figures) = answers(engine, Request(PROMPT, "vanilla", 20))
     assert figures["tokens"] == 20 and figures["reason"] == "length"
 
