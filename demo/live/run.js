@@ -27,6 +27,7 @@ export function mount(given) {
   stage = new Stage(given.element.firstElementChild, { chosen: (cycle) => (wanted = cycle - 1) });
   told = { up: true, cut: false, armed: false };
   link = new Link(hear, turned);
+  window.addEventListener("pagehide", leaving);
   before(inClass ? null : restored(), inClass ? Infinity : 0);
   mark();
   actions();
@@ -300,13 +301,19 @@ function measured({ measured: found, rival }) {
 
 // ---- what outlives a reload, and what other tabs ask for ----
 
-function keep() {
-  const { settings, lines, traces, rival, measured: found } = now;
+function keep(lines = now.lines) {
+  const { settings, traces, rival, measured: found } = now;
   try {
     sessionStorage.setItem(KEPT, JSON.stringify({ settings, lines, traces, rival, measured: found }));
   } catch {
     sessionStorage.removeItem(KEPT); // too long to keep
   }
+}
+
+// A run that goes on while the page is left: what was read of it is kept.
+function leaving() {
+  const lines = now?.doing ? now.lines[now.doing] : [];
+  if (lines.length) keep({ ...now.lines, [now.doing]: [...lines, { lane: now.doing, end: "stopped" }] });
 }
 
 function restored() {

@@ -180,6 +180,27 @@ def test_a_reload_and_a_lost_network_keep_prompt_and_text(page):
     assert run(page) == written
 
 
+def test_what_was_typed_and_read_outlives_a_loss_at_ten_places(page):
+    settings(page, tokens=60)
+    page.fill("#prompt textarea", STORY)
+    for loss in ("reload", "network"):
+        for place in (0, 3, 7, 12, 20):
+            press(page, "✂ Cut the connection")
+            start(page)
+            page.wait_for_selector(f"{TEXT} [data-token=offline] >> nth={place}")
+            seen = page.inner_text(TEXT)
+            if loss == "reload":
+                page.reload()
+                page.wait_for_selector(f"{LANE}[data-state=done]")
+            else:
+                page.context.set_offline(True)
+                page.wait_for_selector(".cut-state:has-text('cannot be reached')", timeout=5000)
+            assert page.inner_text(TEXT).startswith(seen)
+            assert page.input_value("#prompt textarea") == STORY
+            page.context.set_offline(False)
+            page.wait_for_selector(".cut-state:has-text('Connected')")
+
+
 def test_cycles_are_stepped_through_by_buttons_and_keys_and_one_shown_slowly(page):
     whole = run(page, STORY)
     with slowed(page):
