@@ -71,6 +71,14 @@ def choose(page, method):
     raise AssertionError(f"{method} cannot be chosen")
 
 
+def headline(page):
+    return page.inner_text("#view .headline")
+
+
+def press(page, name):
+    page.get_by_role("button", name=name, exact=True).click()
+
+
 def finish(page):
     page.wait_for_function(DONE)
     page.wait_for_selector(RUN)

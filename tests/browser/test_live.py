@@ -18,8 +18,9 @@ from tests.browser.driving import (
     TEXT,
     can_be_read,
     figure,
-    finish,
+    headline,
     open_tab,
+    press,
     run,
     saved,
     settings,
@@ -35,11 +36,6 @@ ADDRESS, READY = "?tokens=60&depth=5&breadth=4&budget=11", RUN
 PLAIN = "#view .lane[data-lane=plain]"
 TREE = "[data-stage=tree]"
 STORY = "Tell me a story."
-STRUCK = """() => {
-  const [text, struck] = ['.text', 'del:has(.changed)'].map(
-    (place) => document.querySelector(`#view .lane ${place}`).getBoundingClientRect());
-  return struck.top >= text.top && struck.top < text.bottom;
-}"""  # whether the words that the target rewrote are in sight
 LINKED = "() => document.querySelector('#link textarea').value.startsWith('http')"
 HOLDS = "([id, value]) => document.querySelector(`#${id} input[type=number]`)?.value === value"
 INSIDE = """ids => ids.filter(id => {
@@ -80,14 +76,6 @@ def count(page):
 
 def state(page):
     return page.get_attribute("#stage", "data-run")
-
-
-def headline(page):
-    return page.inner_text("#view .headline")
-
-
-def press(page, name):
-    page.get_by_role("button", name=name, exact=True).click()
 
 
 def test_both_lanes_play_a_recording_until_run_is_pressed(open_page):
@@ -162,45 +150,6 @@ def test_what_is_shown_says_when_it_is_of_other_settings(page):
     assert status(page).strip() == ""
 
 
-def test_a_reload_and_a_lost_network_keep_prompt_and_text(page):
-    written = run(page, STORY)
-    page.reload()
-    page.wait_for_selector(f"{LANE}[data-state=done]")
-    assert page.evaluate(KEPT) == written and page.input_value("#prompt textarea") == STORY
-    page.wait_for_selector("#machine .status-line:has-text('Target tiny')")  # it has its link
-    page.context.set_offline(True)
-    try:
-        page.wait_for_selector(".cut-state:has-text('cannot be reached')", timeout=5000)
-        page.click(RUN)
-        wait_for_status(page, "nothing was run")
-        assert page.evaluate(KEPT) == written
-    finally:
-        page.context.set_offline(False)
-        page.wait_for_selector(".cut-state:has-text('Connected')")  # else a second try cannot run
-    assert run(page) == written
-
-
-def test_what_was_typed_and_read_outlives_a_loss_at_ten_places(page):
-    settings(page, tokens=60)
-    page.fill("#prompt textarea", STORY)
-    for loss in ("reload", "network"):
-        for place in (0, 3, 7, 12, 20):
-            press(page, "✂ Cut the connection")
-            start(page)
-            page.wait_for_selector(f"{TEXT} [data-token=offline] >> nth={place}")
-            seen = page.inner_text(TEXT)
-            if loss == "reload":
-                page.reload()
-                page.wait_for_selector(f"{LANE}[data-state=done]")
-            else:
-                page.context.set_offline(True)
-                page.wait_for_selector(".cut-state:has-text('cannot be reached')", timeout=5000)
-            assert page.inner_text(TEXT).startswith(seen)
-            assert page.input_value("#prompt textarea") == STORY
-            page.context.set_offline(False)
-            page.wait_for_selector(".cut-state:has-text('Connected')")
-
-
 def test_cycles_are_stepped_through_by_buttons_and_keys_and_one_shown_slowly(page):
     whole = run(page, STORY)
     with slowed(page):
@@ -245,47 +194,6 @@ def test_a_word_opens_its_cycle_and_rejected_guesses_are_shown_by_choice(page):
     page.wait_for_selector(".inside-view .count:has-text('Cycle 3 of')")
     page.go_back()
     page.wait_for_selector(f"{TEXT} .token", state="visible")
-
-
-def test_a_cut_takes_effect_at_once_and_the_text_is_healed(page):
-    settings(page, tokens=40)
-    page.fill("#prompt textarea", STORY)
-    press(page, "✂ Cut the connection")
-    assert "12 tokens into the next run" in page.inner_text(".cut-state")
-    start(page)
-    page.wait_for_selector(f"{TEXT} [data-token=offline] >> nth=5")
-    assert "writes on alone" in headline(page)
-    keep_picture(page, "live-cut")
-    page.wait_for_selector("#view .headline:has-text('has written all it may')")
-    press(page, "Restore the connection")
-    finish(page)
-    said = page.inner_text("#view .said")
-    assert "The link is back" in said and "soon repeats itself" in said
-    assert figure(page, "exact") == 1 and "the cut included" in headline(page)
-    assert page.locator(".legend .changed").is_visible() and page.evaluate(STRUCK)
-    settings(page, tokens=60)
-
-
-def test_the_drafter_moves_into_this_browser_when_it_is_asked_for(page):
-    whole = run(page, STORY).replace("↵", "")
-    page.click("#enable-offline")
-    page.click("#enable-offline:has-text('Download')")
-    page.wait_for_selector(".cut-here:has-text('ready in this browser')")
-    keep_picture(page, "live-ready")
-    settings(page, tokens=60)  # which opens them
-    page.locator("#auto_tree input").check()  # here, that is the drafter's own shape
-    press(page, "✂ Cut the connection")
-    start(page)
-    page.wait_for_selector(f"{TEXT} [data-token=offline] >> nth=5")
-    assert "drafted in this browser" in page.inner_text(f"{LANE} .badge")
-    assert "tree 3-3-8" in page.inner_text("#view .said")
-    press(page, "Restore the connection")
-    finish(page)
-    assert page.evaluate(KEPT).replace("↵", "") == whole and figure(page, "exact") == 1
-    page.locator(f"{TEXT} .cycle:nth-of-type(4) .token").last.click()
-    open_tab(page, "Inside a cycle")  # its trace is here, too
-    page.wait_for_selector(".inside-view .count:has-text('Cycle 3 of')")
-    page.go_back()
 
 
 def test_speed_is_measured_when_it_is_asked_for_and_can_be_cancelled(page):

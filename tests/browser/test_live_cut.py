@@ -1,0 +1,110 @@
+"""The stage, when its connection is cut, its network lost, its page left."""
+
+import pytest
+
+from tests.browser.conftest import keep_picture
+from tests.browser.driving import (
+    KEPT,
+    LANE,
+    RUN,
+    TEXT,
+    figure,
+    finish,
+    headline,
+    open_tab,
+    press,
+    run,
+    settings,
+    start,
+    wait_for_status,
+)
+
+pytestmark = pytest.mark.browser
+
+ADDRESS, READY = "?tokens=60&depth=5&breadth=4&budget=11", RUN
+STORY = "Tell me a story."
+STRUCK = """() => {
+  const [text, struck] = ['.text', 'del:has(.changed)'].map(
+    (place) => document.querySelector(`#view .lane ${place}`).getBoundingClientRect());
+  return struck.top >= text.top && struck.top < text.bottom;
+}"""  # whether the words that the target rewrote are in sight
+
+
+def test_a_reload_and_a_lost_network_keep_prompt_and_text(page):
+    written = run(page, STORY)
+    page.reload()
+    page.wait_for_selector(f"{LANE}[data-state=done]")
+    assert page.evaluate(KEPT) == written and page.input_value("#prompt textarea") == STORY
+    page.wait_for_selector("#machine .status-line:has-text('Target tiny')")  # it has its link
+    page.context.set_offline(True)
+    try:
+        page.wait_for_selector(".cut-state:has-text('cannot be reached')", timeout=5000)
+        page.click(RUN)
+        wait_for_status(page, "nothing was run")
+        assert page.evaluate(KEPT) == written
+    finally:
+        page.context.set_offline(False)
+        page.wait_for_selector(".cut-state:has-text('Connected')")  # else a second try cannot run
+    assert run(page) == written
+
+
+def test_what_was_typed_and_read_outlives_a_loss_at_ten_places(page):
+    settings(page, tokens=60)
+    page.fill("#prompt textarea", STORY)
+    for loss in ("reload", "network"):
+        for place in (0, 3, 7, 12, 20):
+            press(page, "✂ Cut the connection")
+            start(page)
+            page.wait_for_selector(f"{TEXT} [data-token=offline] >> nth={place}")
+            seen = page.inner_text(TEXT)
+            if loss == "reload":
+                page.reload()
+                page.wait_for_selector(f"{LANE}[data-state=done]")
+            else:
+                page.context.set_offline(True)
+                page.wait_for_selector(".cut-state:has-text('cannot be reached')", timeout=5000)
+            assert page.inner_text(TEXT).startswith(seen)
+            assert page.input_value("#prompt textarea") == STORY
+            page.context.set_offline(False)
+            page.wait_for_selector(".cut-state:has-text('Connected')")
+
+
+def test_a_cut_takes_effect_at_once_and_the_text_is_healed(page):
+    settings(page, tokens=40)
+    page.fill("#prompt textarea", STORY)
+    press(page, "✂ Cut the connection")
+    assert "12 tokens into the next run" in page.inner_text(".cut-state")
+    start(page)
+    page.wait_for_selector(f"{TEXT} [data-token=offline] >> nth=5")
+    assert "writes on alone" in headline(page)
+    keep_picture(page, "live-cut")
+    page.wait_for_selector("#view .headline:has-text('has written all it may')")
+    press(page, "Restore the connection")
+    finish(page)
+    said = page.inner_text("#view .said")
+    assert "The link is back" in said and "soon repeats itself" in said
+    assert figure(page, "exact") == 1 and "the cut included" in headline(page)
+    assert page.locator(".legend .changed").is_visible() and page.evaluate(STRUCK)
+    settings(page, tokens=60)
+
+
+def test_the_drafter_moves_into_this_browser_when_it_is_asked_for(page):
+    whole = run(page, STORY).replace("↵", "")
+    page.click("#enable-offline")
+    page.click("#enable-offline:has-text('Download')")
+    page.wait_for_selector(".cut-here:has-text('ready in this browser')")
+    keep_picture(page, "live-ready")
+    settings(page, tokens=60)  # which opens them
+    page.locator("#auto_tree input").check()  # here, that is the drafter's own shape
+    press(page, "✂ Cut the connection")
+    start(page)
+    page.wait_for_selector(f"{TEXT} [data-token=offline] >> nth=5")
+    assert "drafted in this browser" in page.inner_text(f"{LANE} .badge")
+    assert "tree 3-3-8" in page.inner_text("#view .said")
+    press(page, "Restore the connection")
+    finish(page)
+    assert page.evaluate(KEPT).replace("↵", "") == whole and figure(page, "exact") == 1
+    page.locator(f"{TEXT} .cycle:nth-of-type(4) .token").last.click()
+    open_tab(page, "Inside a cycle")  # its trace is here, too
+    page.wait_for_selector(".inside-view .count:has-text('Cycle 3 of')")
+    page.go_back()
