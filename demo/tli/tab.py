@@ -152,7 +152,7 @@ def gains_html(found: Recording, sized: Recording | None = None) -> str:
         f"{TREE}, {found.methods[VANILLA]['prompts']} prompts, {passes}. "
         + "–: not trained. "
         * bool({*paper} - {*here})
-        + f"Each N has its own drafter: the others were trained further from N = 0, not equally long "
+        + "Each N has its own drafter, not all trained equally long "
         f"(<code>assets/models/README.md</code>){why}.</p>"
     )
 
