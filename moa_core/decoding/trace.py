@@ -28,7 +28,7 @@ class Stopwatch:
 
     def __init__(self) -> None:
         self.totals = dict.fromkeys(PHASES, 0.0)
-        self._mark = perf_counter()
+        self._mark = self._paused = perf_counter()
 
     def lap(self, phase: str, network: float = 0.0) -> float:
         """Charge the time since the last lap to a phase, and return it.
@@ -46,6 +46,7 @@ class Stopwatch:
         self._paused = perf_counter()
 
     def resume(self) -> None:
+        """The loop goes on; a lap that was begun before the pause goes on as well."""
         self._mark += perf_counter() - self._paused
 
 
@@ -70,7 +71,7 @@ class Drafted:
     position: Whole  # of the tree's root in the sequence
     tree: DraftTree
     seconds: Real
-    tli: Whole | None = None  # N of the MoA drafter that proposed it; auto N may change it
+    tli: Whole | None = None  # N of the MoA drafter that proposed it
     offline: bool = False  # not a proposal, but text written while the link was lost
     received: Whole = 0  # bytes of the prompt's server outputs, which come before the first draft
 
