@@ -66,11 +66,11 @@ def overall() -> list[list[str]]:
 
 
 def by_precision(
-    trees: str, columns: Sequence[str], cells: Callable[[dict[str, Any]], list[str]], *more: str
+    trees: str, columns: Sequence[str], cells: Callable[[dict[str, Any]], list[str]]
 ) -> list[list[str]]:
-    """A row for each drafter, and for some more methods; columns for each precision."""
+    """A row for each drafter; columns for each precision."""
     rows = [["", *(f"{column}, {p}" for p in PRECISIONS for column in columns)]]
-    for name in (*more, *_drafting(trees)):
+    for name in _drafting(trees):
         each = (cells(recorded(trees, precision)[name]) for precision in PRECISIONS)
         rows.append([_named(name), *chain(*each)])
     return rows
@@ -120,12 +120,17 @@ def auto_trees() -> list[list[str]]:
 
 
 def cycles() -> list[list[str]]:
-    """Per precision: milliseconds of an average cycle, by phase, with one tree for all."""
-
-    def cells(of: dict[str, Any]) -> list[str]:
-        return [_number(ms, 1) for ms in phase_times(of).values()]
-
-    return by_precision("same-tree", PHASES, cells, "vanilla")
+    """Per precision: milliseconds of an average cycle, by phase, with one tree for all; and tau
+    divided by its cost in cycles of plain decoding, which is the gain while decoding."""
+    rows = [["", *(f"{column}, {p}" for p in PRECISIONS for column in (*PHASES, "τ ÷ cost"))]]
+    for name in ("vanilla", *_drafting("same-tree")):
+        row = [_named(name)]
+        for methods in (recorded("same-tree", precision) for precision in PRECISIONS):
+            phases = phase_times(methods[name]).values()
+            cost = sum(phases) / sum(phase_times(methods["vanilla"]).values())
+            row += [*(_number(ms, 1) for ms in phases), _number(methods[name]["tau"] / cost)]
+        rows.append(row)
+    return rows
 
 
 def positions() -> list[list[str]]:
