@@ -25,6 +25,9 @@ def test_the_drawing_follows_the_n_in_focus_and_a_sweep_has_a_bar_for_each(page)
     recorded = next(one for one in ours() if one.name == RECORDED)
     rows = page.locator("#sweep-gains tr").all_inner_texts()
     assert f"{recorded.methods['moa-n0']['tau']:.2f}" in rows[1] and "4.56" in rows[5]
+    assert page.inner_text("#sweep-about .conclusion").startswith("Take N")
+    card = page.request.get(page.locator("#sweep-gains a").evaluate("one => one.href"))
+    assert "How they were trained" in card.text()
     for _ in every_look(page):
         assert can_be_read(page, "#sweep-about p", "#sweep-gains p", "#sweep-gains td")
         assert page.locator("#sweep-gains table").evaluate(FITS)
