@@ -11,12 +11,11 @@ import gradio as gr
 from demo.common.elements import say, status_line, words
 from demo.lesson.pictures import PICTURES
 from demo.lesson.run import TRIALS, Trial, drawing, drawn, first_cycles, request, telling
-from demo.lesson.text import ARXIV, GLOSSARY, PROMPT, REFERENCES, STEPS, TODAY, Step
+from demo.lesson.text import ARXIV, GLOSSARY, PROMPT, REFERENCES, STEPS, Step
 from demo.live.recording import recording
 from demo.session import Shared, Visit, connect
 
 ID, TITLE = "how", "How it works"
-ABOUT = "Seven short steps, each with a question: click it for the answer."
 
 
 def build(demo: gr.Blocks, shared: Shared) -> None:
@@ -103,7 +102,8 @@ def _overview() -> str:
         f'<li>{number} <a href="#how-{step.id}">{escape(step.title)}</a></li>'
         for number, step in enumerate(STEPS, 1)
     )
-    return f"<p>{ABOUT}</p><nav aria-label='Steps'><ol>{steps}</ol></nav>"
+    about = "Seven short steps, each with a question: click it for the answer."
+    return f"<p>{about}</p><nav aria-label='Steps'><ol>{steps}</ol></nav>"
 
 
 def _lesson(number: int, step: Step) -> str:
@@ -140,6 +140,5 @@ def _after() -> str:
     return (
         f'<details class="how-glossary"><summary>Glossary</summary><dl>{terms}</dl></details>'
         f'<details class="how-references"><summary>References, and newer methods</summary>'
-        f"<p>{escape(TODAY)}</p><p>All on arXiv; a link opens a new tab.</p><ul>{papers}</ul>"
-        "</details>"
+        f"<p>All on arXiv; a link opens a new tab.</p><ul>{papers}</ul></details>"
     )

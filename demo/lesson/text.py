@@ -15,7 +15,6 @@ PRESSED = {  # the button that runs, by tab
 
 _WORDS: dict[str, Any] = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
 PROMPT: str = _WORDS["prompt"]
-TODAY: str = _WORDS["today"]
 GLOSSARY: list[list[str]] = _WORDS["glossary"]
 REFERENCES: list[list[str]] = _WORDS["references"]  # arXiv number, title, reason to read it
 

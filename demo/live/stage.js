@@ -278,8 +278,8 @@ export class Stage {
     if (typeof over === "string") return [`, ${over} here: by how much changes from run to run.`];
     const shown = figure("speedup", over, times(over));
     shown.classList.toggle("slower", over < 1);
-    const runs = `, the middle of ${this.measured.runs} runs.`;
-    return over < 1 ? [", but slower here: ", shown, ` the speed${runs}`] : [", ", shown, ` as fast${runs}`];
+    const runs = ` (${this.measured.runs} runs).`;
+    return over < 1 ? [", slower: ", shown, ` the speed${runs}`] : [", ", shown, ` as fast${runs}`];
   }
 
   // Of one run each, no more than which was faster.
