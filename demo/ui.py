@@ -10,7 +10,8 @@ from functools import partial
 from typing import Any
 
 import gradio as gr
-from starlette.routing import Mount
+from starlette.responses import FileResponse
+from starlette.routing import Mount, Route
 
 from demo.access import signed_in
 from demo.common.controls import carry
@@ -126,7 +127,9 @@ def launch_options(engine: Engine) -> dict[str, Any]:
     head += [f'<meta property="{name}" content="{words}">' for name, words in meta.items()]
     each = LINKS.sessions if host else EACH  # all visitors of a Space share its proxy's address
     device = Device(engine.target, engine.drafter, LINKS, each, signed_in)
-    routes = [Mount("/demo", Scripts()), *([] if engine.borrows else [device.mount()])]
+    card = partial(FileResponse, ASSETS / "models" / "README.md", media_type="text/plain")
+    routes = [Mount("/demo", Scripts()), Route(f"/{tli.CARD}", lambda _: card())]
+    routes += [] if engine.borrows else [device.mount()]
     return {
         "app_kwargs": {"routes": [*routes, Stage(engine, signed_in).route()]},
         "head": "".join(head),

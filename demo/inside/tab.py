@@ -93,7 +93,8 @@ def _open(engine: Engine, shown: Pair | None, mine: str, rival: str) -> tuple[An
     if shown and pair == shown:
         return (skip,) * 7
     try:
-        view, reason = packed(*pair), refusal(engine, pair[0])
+        whose = "The newest run in Live" if mine else "A recorded run"
+        view, reason = packed(*pair, whose), refusal(engine, pair[0])
     except UserError as error:
         return say(str(error), "error"), *(skip,) * 6
     cycles = bool(pair[0].accepted_lengths)

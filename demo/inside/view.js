@@ -25,6 +25,7 @@ export function mount({ element, props, watch, trigger }) {
   const slider = el("input", "", "", { type: "range", min: 1, step: 1, ariaLabel: "Cycle" });
   const count = el("output", "count", "", { ariaLive: "polite" });
   const controls = add(el("div", "controls"), back, on, slider, count);
+  const about = el("p", "hint");
   const said = el("p", "sentence");
   const called = "The end of the text, with the tokens that this cycle added";
   const before = el("div", "text", "", { role: "group", ariaLabel: called, tabIndex: 0 });
@@ -43,7 +44,7 @@ export function mount({ element, props, watch, trigger }) {
   const rival = add(el("div", "rival"), beside, frame);
   const tip = tipBox();
   const hint = el("p", "hint", "Point at a guess, or use Tab and the arrow keys, to see its probabilities.");
-  add(root, controls, said, before, legend, tree, hint, rival, tip);
+  add(root, about, controls, said, before, legend, tree, hint, rival, tip);
 
   // The chat template's words around the prompt, which only some want to see.
   let templated = false;
@@ -113,7 +114,7 @@ export function mount({ element, props, watch, trigger }) {
     slider.setAttribute("aria-valuetext", `Cycle ${place + 1}: ${words}`);
     count.textContent = `Cycle ${place + 1} of ${trace.cycles.length}`;
     const [draft, verify] = cycle.ms.map((ms) => `${ms.toFixed(ms < 10 ? 2 : 1)} ms`);
-    said.textContent = `${trace.method}: ${words} ${draft} to draft, ${verify} to verify.`;
+    said.textContent = `${words} ${draft} to draft, ${verify} to verify.`;
     paintText(cycle);
     paintTree(cycle);
     if (trace.rival) paintRival(cycle);
@@ -192,6 +193,7 @@ export function mount({ element, props, watch, trigger }) {
     root.hidden = !trace || !trace.cycles.length;
     root.dataset.run = trace ? trace.run : "";
     if (root.hidden) return;
+    about.textContent = `${trace.about}; prompt ${quoted(plain(trace.prompt).trim())}`;
     slider.max = trace.cycles.length;
     rival.hidden = !trace.rival?.cycles.length;
     if (rival.hidden) trace.rival = null;

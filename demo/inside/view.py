@@ -14,7 +14,8 @@ A cycle, one entry a node in each of its columns, the root first:
      "path": [accepted node], "bonus": place, "emitted": tokens gained and kept,
      "ms": [draft, verify]}
 
-"rival" is another method's run of the same prompt in the same form, or null.
+"about" says which run it is. "rival" is another method's run of the same prompt in the
+same form, or null.
 
 The component's value is the index of the visible cycle, from 0.
 """
@@ -29,7 +30,7 @@ from typing import Any
 import gradio as gr
 
 from demo.common.elements import component
-from demo.common.figures import name_of
+from demo.common.figures import drafted_by, name_of
 from demo.common.methods import label
 from demo.common.tokens.view import whole
 from moa_core.decoding.trace import Drafted, Prefilled, Trace, Verified, fits
@@ -45,11 +46,12 @@ def inside_view(**kwargs: Any) -> gr.HTML:
     return component(template, "inside/view.js", value=0, events=("shown",), trace="", **kwargs)
 
 
-def packed(trace: Trace, rival: Trace | None = None) -> str:
+def packed(trace: Trace, rival: Trace | None = None, whose: str = "") -> str:
     """The JSON of a trace, and of another one of the same text for below it. UserError if one has
-    no words or malformed trees."""
+    no words or malformed trees. whose: what kind of run it is, in words."""
     try:
-        both = pack(trace) | {"rival": pack(rival) if rival else None}
+        about = f"{whose}: {drafted_by(trace)}; target {trace.about.get('target', 'unknown')}"
+        both = pack(trace) | {"about": about, "rival": pack(rival) if rival else None}
         return json.dumps(both, separators=(",", ":"), allow_nan=False)
     except UserError:
         raise

@@ -41,12 +41,11 @@ def observing() -> str:
         "The target’s layers are in the middle, with the last layer’s output, the hidden state, on "
         "top. EAGLE, on the left, reads this one vector. LSA, on the right, reads the keys and "
         "values of all layers and condenses them into one vector, the memory.",
-        230, text(180, 14, "target, one token", "middle quiet"),
+        204, text(180, 14, "target, one token", "middle quiet"),
         box(128, 24, 104, "hidden state", "sure"), stack, line(180, 62, 180, 50, "to"), rays,
         line(128, 37, 76, 37, "to"), box(6, 24, 70, "EAGLE"),
         box(280, 113, 74, "LSA", "drafter"),
         line(317, 139, 317, 170, "to"), box(280, 170, 74, "memory"),
-        text(180, 214, "LSA reads every layer, EAGLE only the last output", "middle quiet"),
     )  # fmt: skip
 
 
@@ -61,11 +60,9 @@ def training() -> str:
         "Four verified tokens with memory, then a boundary, then four drafts. Every draft looks "
         "through cross-attention at the memory before the boundary, and through self-attention at "
         "the text and at the drafts before it. There is no memory of the drafts.",
-        206, box(6, 44, 154, "memory (CA looks here)", "drafter"), looks, verified, drafts,
+        150, box(6, 44, 154, "memory (CA looks here)", "drafter"), looks, verified, drafts,
         line(167, 34, 167, 150, "cut"), text(167, 26, "last verified", "middle quiet"),
         brace(174, 352, 122, "drafts: SA looks back"), brace(6, 160, 122, "verified"),
-        text(180, 184, "training texts are cut in the same way:", "middle quiet"),
-        text(180, 201, "a boundary every 6 to 14 tokens", "middle quiet"),
     )  # fmt: skip
 
 

@@ -11,15 +11,11 @@ import gradio as gr
 from demo.common.elements import say, status_line, words
 from demo.lesson.pictures import PICTURES
 from demo.lesson.run import TRIALS, Trial, drawing, drawn, first_cycles, request, telling
-from demo.lesson.text import ARXIV, GLOSSARY, PROMPT, REFERENCES, STEPS, TODAY, WRONG, Step
+from demo.lesson.text import ARXIV, GLOSSARY, PROMPT, REFERENCES, STEPS, Step
 from demo.live.recording import recording
 from demo.session import Shared, Visit, connect
 
 ID, TITLE = "how", "How it works"
-ABOUT = (
-    "Seven short steps, each with a drawing, an example that you can run, and a question to test "
-    "yourself (click for the answer). Buttons with an arrow open another tab; Back returns here."
-)
 
 
 def build(demo: gr.Blocks, shared: Shared) -> None:
@@ -28,6 +24,7 @@ def build(demo: gr.Blocks, shared: Shared) -> None:
     prompt = None
     for number, step in enumerate(STEPS, 1):
         trial, draw = TRIALS.get(step.trial), PICTURES.get(step.id)
+        first = _recorded(trial) if trial else ("", "")
         with gr.Column(elem_classes="how-step", elem_id=f"how-{step.id}"):
             with gr.Row(equal_height=False):
                 with gr.Column(min_width=300):
@@ -37,40 +34,38 @@ def build(demo: gr.Blocks, shared: Shared) -> None:
                             PROMPT, label="Prompt for the examples on this page", lines=1,
                             max_lines=4, elem_id="how-prompt",
                         )  # fmt: skip
-                        parts = _controls(step.trial)
+                        parts = _controls(step.trial, first[0])
                 with gr.Column(min_width=300):
                     if draw:
                         words(f"<figure>{draw()}</figure>")
                     else:
-                        result = _drawn(step.trial)
+                        result = _drawn(step.trial, first[1])
             if trial and prompt:
                 if draw:  # a chain of twelve needs the whole width
-                    result = _drawn(step.trial)
+                    result = _drawn(step.trial, first[1])
                 _connect(shared, trial, prompt, *parts, result)
             words(_question(step))
     words(_after(), elem_id="how-after")
 
 
-def _controls(name: str) -> tuple[gr.Button, gr.Button, gr.HTML]:
+def _controls(name: str, said: str) -> tuple[gr.Button, gr.Button, gr.HTML]:
     """Run, Stop and a status line of a trial."""
     with gr.Row():
         run = gr.Button(TRIALS[name].button, variant="primary", size="md", scale=0, min_width=210,
                         elem_id=f"how-{name}-run")  # fmt: skip
         stop = gr.Button("Stop", interactive=False, size="md", scale=0, min_width=90,
                          elem_id=f"how-{name}-stop")  # fmt: skip
-    status = status_line(
-        _recorded(name)[0], elem_id=f"how-{name}-status", elem_classes="how-status"
-    )
+    status = status_line(said, elem_id=f"how-{name}-status", elem_classes="how-status")
     return run, stop, status
 
 
-def _drawn(name: str) -> gr.HTML:
-    return drawing(value=_recorded(name)[1], elem_id=f"how-{name}-result")
+def _drawn(name: str, value: str) -> gr.HTML:
+    return drawing(value=value, elem_id=f"how-{name}-result")
 
 
-def _recorded(name: str) -> tuple[str, str]:
+def _recorded(trial: Trial) -> tuple[str, str]:
     """What a trial shows first: a recorded run's cycle, in words and drawn, if there is one."""
-    kept, trial = recording(), TRIALS[name]
+    kept = recording()
     if not kept or trial.tree.breadth == 1:
         return "", ""
     run, at = telling(kept.trace, kept.cut)
@@ -107,15 +102,12 @@ def _overview() -> str:
         f'<li>{number} <a href="#how-{step.id}">{escape(step.title)}</a></li>'
         for number, step in enumerate(STEPS, 1)
     )
-    return (
-        f"<p>{escape(ABOUT)}</p><nav aria-label='Steps'><ol>{steps}</ol></nav>"
-        f'<p class="how-today">{escape(TODAY)}</p>'
-    )
+    about = "Seven short steps, each with a question: click it for the answer."
+    return f"<p>{about}</p><nav aria-label='Steps'><ol>{steps}</ol></nav>"
 
 
 def _lesson(number: int, step: Step) -> str:
     """A step's text, and the links to its tabs."""
-    said = "".join(f"<p>{escape(paragraph)}</p>" for paragraph in step.paragraphs)
     links = "".join(
         f'<a class="how-link quiet-button" href="{escape(link.address)}" data-press="{link.press}">'
         f"{escape(link.words)} →</a>"
@@ -123,7 +115,7 @@ def _lesson(number: int, step: Step) -> str:
     )
     return (
         f'<h2><span class="how-number">{number}</span> {escape(step.title)}</h2>'
-        f'<div class="how-body">{said}</div>'
+        f'<p class="how-body">{escape(step.text)}</p>'
         f'<p class="how-lead"><b>Try it.</b> {escape(step.lead)}</p>'
         + (f'<p class="how-links">{links}</p>' if links else "")
     )
@@ -137,7 +129,6 @@ def _question(step: Step) -> str:
 
 
 def _after() -> str:
-    wrong = "".join(f"<dt>{escape(said)}</dt><dd>{escape(so)}</dd>" for said, so in WRONG)
     terms = "".join(
         f"<div><dt>{escape(word)}</dt><dd>{escape(means)}</dd></div>" for word, means in GLOSSARY
     )
@@ -147,8 +138,7 @@ def _after() -> str:
         for number, title, why in REFERENCES
     )
     return (
-        f'<section class="how-wrong"><h2>Common misconceptions</h2><dl>{wrong}</dl>'
-        f'</section><section class="how-glossary"><h2>Glossary</h2><dl>{terms}</dl></section>'
-        f'<section class="how-references"><h2>References</h2><p>All on arXiv; a link opens a new '
-        f"tab.</p><ul>{papers}</ul></section>"
+        f'<details class="how-glossary"><summary>Glossary</summary><dl>{terms}</dl></details>'
+        f'<details class="how-references"><summary>References, and newer methods</summary>'
+        f"<p>All on arXiv; a link opens a new tab.</p><ul>{papers}</ul></details>"
     )

@@ -1,5 +1,4 @@
-"""The words of "How it works", as text.toml has them: steps, what popular accounts get wrong,
-glossary, references."""
+"""The words of "How it works", as text.toml has them: steps, glossary, references."""
 
 from __future__ import annotations
 
@@ -16,8 +15,6 @@ PRESSED = {  # the button that runs, by tab
 
 _WORDS: dict[str, Any] = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
 PROMPT: str = _WORDS["prompt"]
-TODAY: str = _WORDS["today"]
-WRONG: list[list[str]] = _WORDS["wrong"]
 GLOSSARY: list[list[str]] = _WORDS["glossary"]
 REFERENCES: list[list[str]] = _WORDS["references"]  # arXiv number, title, reason to read it
 
@@ -47,7 +44,7 @@ class Step:
     id: str
     ask: str
     title: str
-    paragraphs: list[str]
+    text: str
     lead: str
     question: str
     answer: str

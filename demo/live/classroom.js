@@ -1,5 +1,6 @@
 // Class mode (?class=1): the lesson's steps, one at a time, above the stage.
 import { add, button, el, OWN } from "../common/static/dom.js";
+import { veil } from "./cycle.js";
 
 const KEYS = { PageDown: 1, ArrowRight: 1, PageUp: -1, ArrowLeft: -1 }; // those of a clicker, too
 
@@ -17,6 +18,7 @@ export function classroom(header, steps) {
     if (step.picture) document.querySelector("#view .lanes")?.append(picture);
     else picture.remove();
     [back.disabled, on.disabled] = [!at, at === steps.length - 1];
+    veil(!at && !answered); // the first question is about the tree, which would answer it
     told.textContent = answered ? "Show question" : "Show answer";
   };
   const press = (name, ariaLabel, act) => button("quiet-button", name, act, { ariaLabel });

@@ -23,11 +23,21 @@ function drawable({ tree, bonus, accepted }) {
   return [cycle, [...tree.texts, tree.bonus[0]]];
 }
 
+let veiled = false; // whether the target's verdict is hidden
+let shown = null; // the page's cycle
+
+/** In a lesson: hides the verdict until it is asked for. */
+export function veil(on) {
+  veiled = on;
+  shown?.still();
+}
+
 export class Cycle {
   #timers = [];
 
   /** slowly: what its button does. */
   constructor(slowly) {
+    shown = this;
     this.root = el("section", "cycle-panel draft-tree", "", { ariaLabel: "One cycle" });
     this.root.dataset.stage = "tree";
     this.tree = new Tree("IBM Plex Sans", SMALL, { "aria-hidden": "true" });
@@ -40,7 +50,7 @@ export class Cycle {
   }
 
   clear(words = "") {
-    this.#still();
+    this.still();
     this.line = null;
     this.again.disabled = true;
     this.tree.clear();
@@ -51,7 +61,7 @@ export class Cycle {
   /** plain: ms of plain decoding for a token, where they are known; name: which cycle it is. */
   show(line, plain = null, name = `Cycle ${line.cycle + 1}.`) {
     if (line === this.line && plain === this.plain && name === this.name) return;
-    this.#still();
+    this.still();
     Object.assign(this, { line, plain, name });
     this.again.disabled = !line.tree;
     if (line.tree) {
@@ -59,7 +69,7 @@ export class Cycle {
       this.fit();
     } else this.tree.clear();
     this.#measure();
-    this.#phase("kept");
+    this.still();
   }
 
   fit() {
@@ -68,23 +78,24 @@ export class Cycle {
 
   /** Once more, slowly: drafted, checked, kept. box: its words, unjudged meanwhile. */
   slowly(box) {
-    this.#still();
+    veiled = false;
+    this.still();
     if (!this.line?.tree) return;
     this.box = box;
     box?.classList.add("unjudged");
     this.#phase("drafted");
     this.#timers = [
       setTimeout(() => this.#phase("checked"), SLOW[0]),
-      setTimeout(() => this.#still(), SLOW[0] + SLOW[1]),
+      setTimeout(() => this.still(), SLOW[0] + SLOW[1]),
     ];
   }
 
-  #still() {
+  still() {
     for (const timer of this.#timers) clearTimeout(timer);
     this.#timers = [];
     this.box?.classList.remove("unjudged");
     this.box = null;
-    if (this.line) this.#phase("kept");
+    if (this.line) this.#phase(veiled ? "drafted" : "kept");
   }
 
   #phase(name) {

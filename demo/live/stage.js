@@ -278,7 +278,8 @@ export class Stage {
     if (typeof over === "string") return [`, ${over} here: by how much changes from run to run.`];
     const shown = figure("speedup", over, times(over));
     shown.classList.toggle("slower", over < 1);
-    return over < 1 ? [", but slower here: ", shown, " the speed."] : [", ", shown, " as fast."];
+    const runs = ` (${this.measured.runs} runs).`;
+    return over < 1 ? [", slower: ", shown, ` the speed${runs}`] : [", ", shown, ` as fast${runs}`];
   }
 
   // Of one run each, no more than which was faster.
@@ -287,7 +288,7 @@ export class Stage {
     if (!this.complete || !ours || !theirs || this.drafter.head.method === "vanilla") return [];
     const over = ours / theirs;
     const cut = this.drafter.view.link ? ", the cut included" : "";
-    return [` ${over < 0.9 ? "Slower" : over > 1.1 ? "Faster" : "About as fast"}${cut}, in one run each.`];
+    return [` This run: ${over < 0.9 ? "slower" : over > 1.1 ? "faster" : "about as fast"}${cut}; one run varies.`];
   }
 
   // Why fewer calls are not as much faster.

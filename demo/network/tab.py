@@ -9,7 +9,7 @@ import gradio as gr
 
 from demo.common.controls import control, prompt_box
 from demo.common.elements import call, component, plot, status_line, words
-from demo.common.figures import kept
+from demo.common.figures import kept, method_of
 from demo.common.methods import RIVAL, family, label
 from demo.common.theme import DEMO
 from demo.common.tokens.view import feed_of
@@ -26,6 +26,15 @@ INTRO = (
     "<p>The <b>drafter</b> runs in your browser; the larger model, the <b>target</b>, runs on the "
     "server. Cut the link while text streams, or go offline: the drafter continues alone. "
     "When the link is back, the target checks that text.</p>"
+)
+TRIPS = (
+    '<p class="conclusion"></p><label>Round trip to the server '
+    '<input type="range" min="0" max="200" step="5"></label><div class="bars"></div>'
+)
+COMPUTED = (
+    "<p>Model calls and time to compute are those of a recorded run, both models on one machine. "
+    "A server that streams by itself needs one round trip, but if the link breaks, nothing is "
+    "written.</p>"
 )
 NO_DRAFTER = (
     "<p>There is no drafter for this target yet that a browser can run: MoA or EAGLE-2.</p>"
@@ -64,6 +73,7 @@ def build(demo: gr.Blocks, shared: Shared) -> gr.Textbox | None:
     usable = bool(methods_of(engine)) and not engine.borrows
     instead = LENT if engine.borrows else NO_DRAFTER
     words(INTRO if usable else instead, elem_id="net-intro", elem_classes="note")
+    _trips()
     prompt = _page(demo, engine) if usable else None
     if found := kept(recorded, {}):
         with gr.Accordion("Recorded: links and cuts", open=False, elem_id="net-recorded"):
@@ -71,6 +81,19 @@ def build(demo: gr.Blocks, shared: Shared) -> gr.Textbox | None:
             for at, figure in enumerate(recorded_charts(found)):
                 plot(figure, elem_id=f"net-recorded-{at}")
     return prompt
+
+
+def _trips() -> None:
+    """What a round trip for each model call costs a recorded run, drafted and plain."""
+    if made := recording():
+        runs = [
+            (method_of(one), one.target_calls, sum(one.seconds.values()))
+            for one in (made.trace, made.plain)
+        ]
+        runs.append(("Plain, streamed by the server", 1, runs[1][2]))
+        component(TRIPS, "network/trips.js", runs=runs, trip=PRESETS[AT_FIRST].rtt,
+                  elem_id="net-trips")  # fmt: skip
+        words(COMPUTED, elem_classes="note")
 
 
 def _page(demo: gr.Blocks, engine: Engine) -> gr.Textbox:

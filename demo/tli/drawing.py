@@ -1,4 +1,4 @@
-"""What N means: a drawing of where the drafter's output enters the target, and its text."""
+"""What N means: a drawing of where the drafter's output enters the target."""
 
 from __future__ import annotations
 
@@ -16,15 +16,8 @@ KEY = (
 
 
 def drawing_html(tli: int) -> str:
-    caption = f'<figcaption class="note"><p>{explanation(tli)}</p><p>{KEY}</p></figcaption>'
+    caption = f'<figcaption class="note">{KEY}</figcaption>'
     return f'<figure class="tli-drawing">{layers(tli)}{caption}</figure>'
-
-
-def explanation(tli: int) -> str:
-    if not tli:
-        return "<b>N = 0.</b> A guess runs through no layer of the target, only through its head."
-    which = "last layer" if tli == 1 else f"last {tli} layers"
-    return f"<b>N = {tli}.</b> Every guess also runs through the target’s {which}, then its head."
 
 
 def layers(tli: int, name: str = "layers") -> str:

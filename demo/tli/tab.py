@@ -14,7 +14,7 @@ from demo.common.figures import Spread, many
 from demo.common.methods import RIVAL, VANILLA, family, tli_of
 from demo.compare.bench import Bench, told
 from demo.compare.run import Plan
-from demo.compare.verdict import NTH, best_n, which_n
+from demo.compare.verdict import NTH, leaders, listed, which_n
 from demo.engine import Engine
 from demo.results.tab import FIRST, ours
 from demo.results.table import papers_means
@@ -33,25 +33,26 @@ TREE = TreeSettings(5, 4, 11)  # one tree for all, so that only N differs
 NAMES = ("prompt", "tokens", "repeats", "target")  # of the settings, in the order of events
 RECORDED = "Same tree float32"  # the benchmark with this tree
 ABOUT = (
-    '<p class="conclusion">N: how many of the target’s last layers the drafter borrows.</p>'
-    "<p>In the paper, more of them bring better guesses, and each guess takes longer. For every N, "
-    "the text is the target’s own.</p>"
+    "<p>N is how many of the target’s last layers each guess also runs through: guesses may get "
+    "better, but take longer. For every N, the text is the target’s own.</p>"
 )
+CARD = "drafters.txt"  # the page's copy of the drafters' card
 LINKED = ("tokens", "repeats")  # what an address sets here
 
 
 def build(demo: gr.Blocks, shared: Shared) -> gr.Textbox:
     engine = shared.engine
-    words(ABOUT, elem_id="sweep-about")
+    there = {one.name: one for one in ours()}
+    recorded = [there[name] for name in (RECORDED, FIRST) if name in there and RECORDED in there]
+    words(advice_html(*recorded) + ABOUT, elem_id="sweep-about")
     with gr.Row(equal_height=False):
         with gr.Column(scale=2, min_width=300):
             focus = gr.Radio(**choices(engine), elem_id="sweep-focus",
                              label="Borrow the target’s last layers (N)")  # fmt: skip
             drawing = words(drawing_html(focus.value), elem_id="sweep-drawing")
         with gr.Column(scale=3, min_width=320):
-            there = {one.name: one for one in ours()}
-            if RECORDED in there:
-                words(gains_html(there[RECORDED], there.get(FIRST)), elem_id="sweep-gains")
+            if recorded:
+                words(gains_html(*recorded), elem_id="sweep-gains")
             settings = {"prompt": prompt_box("sweep-", "sweeps", lines=2, max_lines=10)}
             with gr.Row():
                 settings["tokens"] = control(
@@ -117,8 +118,7 @@ def gains_html(found: Recording, sized: Recording | None = None) -> str:
     sized  the same with trees that size themselves
     """
     known = found.methods, papers_means(), sized.methods if sized else {}
-    here, paper, auto = ({tli_of(name): one for name, one in each.items() if family(name) == "moa"}
-                         for each in known)  # fmt: skip
+    here, paper, auto = map(_by_n, known)
     if not here:
         return ""
     drafting = {n: phase_times(one)["draft"] for n, one in here.items()}
@@ -146,24 +146,48 @@ def gains_html(found: Recording, sized: Recording | None = None) -> str:
     taus = [here[n]["tau"] for n in sorted(here)]
     why = ", so a larger N does not always gain here" * (taus != sorted(taus))
     return (
-        f'<p class="conclusion">{_said(here, auto)}</p><table class="beside"><thead><tr>'
+        '<table class="beside"><thead><tr>'
         f"<td></td>{''.join(f'<th>N = {n}</th>' for n in every)}</tr></thead><tbody>{body}</tbody>"
         f"</table><p class='note'>Recorded: {escape(found.target)}, {found.precision}, tree "
         f"{TREE}, {found.methods[VANILLA]['prompts']} prompts, {passes}. "
         + "–: not trained. "
         * bool({*paper} - {*here})
-        + "Each N has its own drafter, not all trained equally long "
-        f"(<code>assets/models/README.md</code>){why}.</p>"
+        + "Each N has its own drafter, "
+        f'<a href="{CARD}" target="_blank">not all trained equally long</a>{why}.</p>'
     )
 
 
-def _said(here: dict[int, dict[str, Any]], auto: dict[int, dict[str, Any]]) -> str:
-    """Which N accepts most, and which is fastest; auto: with trees that size themselves."""
-    if len(here) == 1:
-        return f"Only N = {min(here)} is measured here."
+def advice_html(found: Recording | None = None, sized: Recording | None = None) -> str:
+    """Which N to take and why; what would settle it, where it is too close to call."""
+    here = _by_n(found.methods) if found else {}
+    if not found or len(here) < 2:
+        return "".join(f'<p class="conclusion">Only N = {n} is measured here.</p>' for n in here)
+    raced = _by_n(sized.methods if sized else {}) or here
     taus, rates = (
         {NTH.format(n): Spread(one[key], *one[f"{key}_spread"]) for n, one in of.items()}
-        for key, of in (("tau", here), ("tokens_per_second", auto or here))
+        for key, of in (("tau", here), ("tokens_per_second", raced))
     )
-    said = best_n(taus, rates)
-    return f"{said[:-1]}, with trees that size themselves." if auto else said
+    (fastest, *level), (most, *close) = leaders(rates), leaders(taus)
+    times = next(one["speedup"] for n, one in raced.items() if NTH.format(n) == fastest)
+    gains = f"the most tokens per model call ({taus[most].middle:.2f})"
+    why = f" and gains {gains}" if most == fastest else f"; {most} gains {gains}"
+    said = f"Take {fastest}: it is the fastest here ({times:.2f} × plain decoding){why}."
+    doubt = f" Speed: {listed(level)} may be as fast, the passes overlap." if level else ""
+    if close:
+        prompts = found.methods[VANILLA]["prompts"]
+        enough = max(_enough(taus[most], taus[name], prompts) for name in close)
+        doubt += (
+            f" Tokens per call: {many(prompts, 'prompt')} cannot tell {most} from {listed(close)}; "
+            f"about {enough} could, if they differ as much as here."
+        )
+    return f'<p class="conclusion">{said}</p>' + f"<p><b>Not certain.</b>{doubt}</p>" * bool(doubt)
+
+
+def _enough(best: Spread, other: Spread, prompts: int) -> int:
+    """How many prompts would part two means: a range narrows with the root of their number."""
+    apart = best.middle - best.low + other.high - other.middle
+    return round(prompts * (apart / max(best.middle - other.middle, 0.01)) ** 2)
+
+
+def _by_n(methods: dict[str, dict[str, Any]]) -> dict[int, dict[str, Any]]:
+    return {tli_of(name): one for name, one in methods.items() if family(name) == "moa"}

@@ -69,7 +69,7 @@ def test_every_step_has_its_parts(page):
             assert box.locator("svg[role=img]:visible").first.bounding_box()["width"] > 250
             assert box.locator("a.how-link").count() == len(step.links)
             assert box.locator("button.primary").count() == bool(step.trial)
-        assert can_be_read(page, ".how-today", ".how-link", ".how-number", ".how-said")
+        assert can_be_read(page, ".how-body", ".how-link", ".how-number", ".how-said")
         keep_picture(page, "how")
     for step in STEPS:
         question = page.locator(f"#how-{step.id} .how-question")

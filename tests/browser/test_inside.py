@@ -78,6 +78,8 @@ def spaced(text):
 def test_a_first_visitor_sees_the_recorded_run(page):
     for kind in ("accepted", "rejected", "bonus"):  # a cycle that has all there is to see
         assert page.locator(f"{NODE}.{kind}").count(), kind
+    about = page.inner_text(".inside-view .hint >> nth=0")
+    assert re.fullmatch(r"A recorded run: MoA N=0, .+; target tiny; prompt “.+”", about)
     last = int(page.get_by_role("slider", name="Cycle").get_attribute("max")) - 1
     for place in (0, 11, last):  # and EAGLE-2's cycle at the same place of the text
         show(page, place)
@@ -218,5 +220,5 @@ def test_other_methods_have_no_lsa_and_their_trees_are_drawn(page):
         run_live(page)
         page.wait_for_selector(f"#inside-about:has-text('drafted by {method}')")
         assert page.locator("#inside-look").is_hidden()
-    assert page.inner_text(".inside-view .sentence").startswith("Plain: Nothing was drafted")
+    assert page.inner_text(".inside-view .sentence").startswith("Nothing was drafted")
     assert page.locator(NODE).count() == 2

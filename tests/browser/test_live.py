@@ -111,8 +111,8 @@ def test_the_whole_of_it_is_on_one_screen_and_one_plain_run_follows(page):
         float(page.get_attribute(f"{lane} [data-figure=rate]", "data-value"))
         for lane in (LANE, PLAIN)
     )
-    over = "Slower" if ours < 0.9 * theirs else "Faster" if ours > 1.1 * theirs else "About as fast"
-    assert headline(page).endswith(f"Same text. {over}, in one run each.")
+    over = "slower" if ours < 0.9 * theirs else "faster" if ours > 1.1 * theirs else "about as fast"
+    assert headline(page).endswith(f"Same text. This run: {over}; one run varies.")
     assert page.inner_text(".cycle-panel .bars").count(" ms") >= 3
     assert page.inner_text("#view .said").startswith("Each call brings ")
     assert page.inner_text(f"{TREE} .caption").startswith("Most right guesses: cycle ")
@@ -215,8 +215,8 @@ def test_speed_is_measured_when_it_is_asked_for_and_can_be_cancelled(page):
 @pytest.mark.parametrize(
     ("over", "words"),
     [
-        (0.8, "Same text, but slower here: 0.80× the speed."),
-        (1.5, "Same text, 1.5× as fast."),
+        (0.8, "Same text, slower: 0.80× the speed (3 runs)."),
+        (1.5, "Same text, 1.5× as fast (3 runs)."),
         ("slower", "Same text, slower here: by how much changes from run to run."),
         (None, "Same text. Speed: the runs overlap."),
     ],
@@ -327,8 +327,15 @@ def test_in_class_there_is_what_a_lesson_needs(open_page):
         assert not page.locator(place).first.is_visible(), place
     steps = page.locator(".class-steps > div")
     assert steps.inner_text().startswith("1 of 7, Drafting.")
+    page.wait_for_selector(f"{TREE}[data-phase=drafted]")  # the tree answers the question
+    assert "accepted" not in page.inner_text(f"{TREE} .caption")
     press(page, "Show answer")
     assert steps.inner_text() == STEPS[0].answer
+    page.wait_for_selector(f"{TREE}[data-phase=kept]")
+    press(page, "Show question")
+    page.wait_for_selector(f"{TREE}[data-phase=drafted]")
+    press(page, "Show this cycle slowly")
+    page.wait_for_selector(f"{TREE}[data-phase=kept]")
     for step in STEPS[1:]:  # as a clicker does
         page.keyboard.press("PageDown")
         assert step.question in steps.inner_text()

@@ -75,6 +75,21 @@ def test_two_drafters_are_cut_by_one_switch_and_stopped_by_one_button(page):
     wait_for_status(page, "stopped by you", "net-")
 
 
+def test_what_a_drafter_saves_is_computed_for_a_round_trip_of_the_visitors(page):
+    whole = []
+    for trip in (0, 100):
+        page.get_by_label("Round trip to the server").fill(str(trip))
+        said = page.inner_text("#net-trips .conclusion")
+        assert said.startswith(f"Computed: at {trip} ms a round trip")
+        whole.append([float(value) for value in re.findall(r"([\d.]+) s ", said)])
+    calls = [
+        int(one) for one in re.findall(r"(\d+) round trip", page.inner_text("#net-trips .bars"))
+    ]
+    assert calls[0] < calls[1] and calls[2] == 1
+    for before, after, count in zip(*whole, calls, strict=False):
+        assert after - before == pytest.approx(count * 0.1, abs=0.11)
+
+
 def test_a_cycle_that_the_end_cuts_short_counts_what_was_written_as_on_the_other_tabs(open_page):
     page = open_page("?tab=network&tokens=2&method=moa-n0&link=none", ready=READY)
     page.click("#net-run")

@@ -20,11 +20,14 @@ def test_the_drawing_follows_the_n_in_focus_and_a_sweep_has_a_bar_for_each(page)
     assert [words.strip() for words in labels if words.startswith("N")] == ["N = 0", "N = 1"]
     for tli in (0, 1):  # the trained ones
         page.get_by_label(f"N = {tli}", exact=True).check()
-        page.wait_for_selector(f"#sweep-drawing figcaption:has-text('N = {tli}.')")
+        page.wait_for_selector(f"#sweep-drawing svg:has-text('What N = {tli} means')")
         assert page.locator("#sweep-drawing path.bonus").count() == tli
     recorded = next(one for one in ours() if one.name == RECORDED)
     rows = page.locator("#sweep-gains tr").all_inner_texts()
     assert f"{recorded.methods['moa-n0']['tau']:.2f}" in rows[1] and "4.56" in rows[5]
+    assert page.inner_text("#sweep-about .conclusion").startswith("Take N")
+    card = page.request.get(page.locator("#sweep-gains a").evaluate("one => one.href"))
+    assert "How they were trained" in card.text()
     for _ in every_look(page):
         assert can_be_read(page, "#sweep-about p", "#sweep-gains p", "#sweep-gains td")
         assert page.locator("#sweep-gains table").evaluate(FITS)
@@ -48,7 +51,7 @@ def test_the_drawing_follows_the_n_in_focus_and_a_sweep_has_a_bar_for_each(page)
     assert charts_are_named(page)
     for _ in every_look(page):
         assert can_be_read(
-            page, "#sweep-verdict b", "#sweep-run", ".tli-drawing figcaption p",
+            page, "#sweep-verdict b", "#sweep-run", ".tli-drawing figcaption",
             "#sweep-status .status-line",
         )  # fmt: skip
         keep_picture(page, "tli")

@@ -9,9 +9,9 @@ import demo.engine as module
 from demo.common import measure as measuring
 from demo.compare.run import Comparison, compare
 from demo.engine import Engine
-from demo.tli.drawing import drawing_html, explanation
+from demo.tli.drawing import drawing_html
 from demo.tli.stops import STOPS
-from demo.tli.tab import TREE, choices, gains_html, plan_of
+from demo.tli.tab import TREE, advice_html, choices, gains_html, plan_of
 from moa_core.decoding.decode import Settings
 from moa_core.errors import UserError
 from moa_core.loading.catalog import Installed
@@ -42,14 +42,12 @@ def test_what_cannot_be_swept_is_refused(loads, monkeypatch):
 @pytest.mark.parametrize("tli", range(4))
 def test_the_drawing_runs_the_last_n_layers_and_no_other(tli):
     page = drawing_html(tli)
-    assert explanation(tli) in page and 'role="img"' in page
+    assert f"What N = {tli} means" in page and 'role="img"' in page
     groups = ElementTree.fromstring(re.search(r"<svg.*</svg>", page)[0]).iter("g")
     drawn = [(one.get("class"), one[1].text) for one in groups if float(one[0].get("x")) > 200]
     layers = ["last layer", "2nd last layer", "3rd last layer"][:tli]
     assert [text for _, text in drawn if text.endswith("layer")] == layers
     assert [text for kind, text in drawn if kind == "box drafter dashed"] == ["SA and CA"]
-    assert "no layer of the target" in explanation(0) and "target’s last layer," in explanation(1)
-    assert "last 3 layers," in explanation(3)
 
 
 def test_the_stops_are_those_that_are_trained(monkeypatch):
@@ -66,20 +64,24 @@ def cells(page):
 
 
 @pytest.mark.parametrize(
-    ("tau", "most", "always"),
+    ("tau", "said", "doubt", "always"),
     [
-        (3.1, "N = 1 (3.10), too close to call with N = 0 (3.00)", True),
-        (3.9, "N = 1 (3.90); N = 0: 3.00", True),
-        (2.1, "N = 0 (3.00); N = 1: 2.10", False),
+        # The ranges are 0.1 apart, and 0.3 would have to lie between: 9 times as many prompts.
+        (3.1, "; N = 1 gains the most tokens per model call (3.10)", "N = 1 from N = 0; about 90 ",
+         True),
+        (3.9, "; N = 1 gains the most tokens per model call (3.90)", "", True),
+        (2.1, " and gains the most tokens per model call (3.00)", "", False),
     ],
-)
-def test_gain_and_cost_are_the_recorded_ones_beside_the_papers(tau, most, always):
+)  # fmt: skip
+def test_which_n_to_take_gain_and_cost_are_the_recorded_ones(tau, said, doubt, always):
     costly = {"seconds": {"draft": 0.4, "verify": 0.3, "other": 0.1}, "speedup": 1.25}
     found = recording(
         vanilla=figures(1, 9), moa_n0=figures(3, 9), moa_n1={**figures(tau, 8), **costly}
     )
-    page = gains_html(found, found).replace("\u00a0", " ")
-    assert f">Most tokens per model call: {most}. Fastest: N = 0, with trees that size" in page
+    advice = advice_html(found, found).replace("\u00a0", " ")
+    assert f">Take N = 0: it is the fastest here (1.50 × plain decoding){said}.<" in advice
+    assert ("Not certain" in advice) == bool(doubt) and doubt in advice
+    page = gains_html(found, found)
     assert "10 prompts, 1 pass. –: not trained." in page
     assert ("a larger N does not always gain here" in page) != always
     gain, cost, speed, sized, paper, papers_speed = cells(page).values()
@@ -88,6 +90,15 @@ def test_gain_and_cost_are_the_recorded_ones_beside_the_papers(tau, most, always
     assert papers_speed == ["1.99 ×", "1.98 ×", "1.81 ×"]
 
 
+def test_an_n_that_may_be_as_fast_is_named_and_equal_gains_are_not_parted():
+    found = recording(
+        vanilla=figures(1, 9), moa_n0=figures(3, 9, spread=1), moa_n1=figures(3, 8, spread=1)
+    )
+    advice = advice_html(found).replace("\u00a0", " ")
+    assert "Speed: N = 1 may be as fast" in advice and "N = 0 from N = 1; about 9000 " in advice
+
+
 def test_one_recorded_n_is_said_and_none_shows_nothing():
-    assert "Only N = 1 is measured here." in gains_html(recording())
+    assert "Only N = 1 is measured here." in advice_html(recording())
+    assert advice_html() == advice_html(recording(vanilla=figures(1, 9))) == ""
     assert gains_html(recording(vanilla=figures(1, 9))) == ""
