@@ -4,7 +4,8 @@
 
 rewrites what stands between `<!-- table: NAME -->` and `<!-- end -->`. Recordings are folders of
 `assets/results`: `same-tree-*` have one tree for all methods, as `sampled-*` at temperature 1;
-`auto-trees-*` have automatic trees. `link/offline.json` has texts after a cut.
+`auto-trees-*` have automatic trees. `link/delays.json` is of links with delays, `link/offline.json`
+of texts after a cut.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
+from moa_core.bench.link import DIRECT, LOCAL
 from moa_core.bench.records import (
     ALL,
     FOLDER,
@@ -32,7 +34,7 @@ PRECISIONS = "float32", "int8"
 PEERS = {
     "hf-generate": "transformers", "hf-lookup": "transformers, prompt lookup",
     "llama-cpp-q8": "llama.cpp, Q8_0", "llama-cpp-q4": "llama.cpp, Q4_1",
-    "target": "The target itself",
+    "target": "The target itself", "stream": "Plain, streamed",
 }  # fmt: skip
 OFFLINE = {"same": "% the target's own", "log_prob": "nats a token"}
 SHOWN_CUTS = 0.0, 0.25, 0.75
@@ -109,6 +111,19 @@ def offline() -> list[list[str]]:
     return rows
 
 
+def delays() -> list[list[str]]:
+    """Over links with delays: calls of the target, and tokens a second after the first token."""
+    recording = read(LINK_FOLDER / "delays.json")
+    found = [row for row in recording["rows"] if row["link"] != LOCAL]
+    links = {DIRECT: "no delay", **{name: name.partition(",")[0] for name in recording["links"]}}
+    rows = [["", "calls per 100 tokens", *(f"tokens/s, {delay}" for delay in links.values())]]
+    for method, mine in grouped(found, "method").items():
+        speeds = {row["link"]: 1e3 / row["ms_per_token"] for row in mine}
+        row = [_named(method), _number(mine[0]["calls_per_100"], 0)]
+        rows.append([*row, *(_number(speeds[name], 1) for name in links)])
+    return rows
+
+
 def auto_trees() -> list[list[str]]:
     """Per precision: drafts of an average cycle, tau, and speed over plain decoding's."""
     columns = "drafts", "τ", "× plain"
@@ -157,7 +172,7 @@ def contexts() -> list[list[str]]:
     return rows
 
 
-WRITERS = overall, same_tree, sampled, auto_trees, cycles, positions, contexts, offline
+WRITERS = overall, same_tree, sampled, auto_trees, cycles, positions, contexts, delays, offline
 TABLES = {of.__name__: of for of in WRITERS}
 
 
