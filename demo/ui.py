@@ -127,8 +127,9 @@ def launch_options(engine: Engine) -> dict[str, Any]:
     head += [f'<meta property="{name}" content="{words}">' for name, words in meta.items()]
     each = LINKS.sessions if host else EACH  # all visitors of a Space share its proxy's address
     device = Device(engine.target, engine.drafter, LINKS, each, signed_in)
-    card = partial(FileResponse, ASSETS / "models" / "README.md", media_type="text/plain")
-    routes = [Mount("/demo", Scripts()), Route(f"/{tli.CARD}", lambda _: card())]
+    card = ASSETS / "models" / "README.md"
+    shown = Route(f"/{tli.CARD}", lambda _: FileResponse(card, media_type="text/plain"))
+    routes = [Mount("/demo", Scripts()), shown]
     routes += [] if engine.borrows else [device.mount()]
     return {
         "app_kwargs": {"routes": [*routes, Stage(engine, signed_in).route()]},

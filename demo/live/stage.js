@@ -1,6 +1,6 @@
 // The stage: two lanes in real time, the headline, and one cycle with its tree and its time. It plays
 // what it is given; run.js brings the visitor's runs.
-import { add, button, calm, el, OWN } from "../common/static/dom.js";
+import { add, button, calm, el, many, OWN } from "../common/static/dom.js";
 import { figure, Lane } from "../common/race/lane.js";
 import { Player } from "../common/race/player.js";
 import { ENDINGS, legendOf, sample } from "../common/tokens/view.js";
@@ -278,7 +278,7 @@ export class Stage {
     if (typeof over === "string") return [`, ${over} here: by how much changes from run to run.`];
     const shown = figure("speedup", over, times(over));
     shown.classList.toggle("slower", over < 1);
-    const runs = ` (${this.measured.runs} runs).`;
+    const runs = ` (${many(this.measured.runs, "run")}).`;
     return over < 1 ? [", slower: ", shown, ` the speed${runs}`] : [", ", shown, ` as fast${runs}`];
   }
 

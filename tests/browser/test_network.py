@@ -86,7 +86,7 @@ def test_what_a_drafter_saves_is_computed_for_a_round_trip_of_the_visitors(page)
         int(one) for one in re.findall(r"(\d+) round trip", page.inner_text("#net-trips .bars"))
     ]
     assert calls[0] < calls[1] and calls[2] == 1
-    for before, after, count in zip(*whole, calls, strict=False):
+    for before, after, count in zip(*whole, calls[:2], strict=True):
         assert after - before == pytest.approx(count * 0.1, abs=0.11)
 
 
