@@ -61,7 +61,7 @@ def style_sheet() -> str:
 
 
 def _variables(theme: str, ground: float) -> str:
-    found = []
+    found = [f"--{name}-mark: {shade};" for name, shade in OTHER_METHODS.items()]
     for name, colour in PALETTE.items():
         shade = getattr(colour, theme)
         red, green, blue = (int(shade[at : at + 2], 16) for at in (1, 3, 5))

@@ -1,6 +1,6 @@
 // Class mode (?class=1): the lesson's steps, one at a time, above the stage.
 import { add, button, el, OWN } from "../common/static/dom.js";
-import { veil } from "./cycle.js";
+import { veil } from "./run.js";
 
 const KEYS = { PageDown: 1, ArrowRight: 1, PageUp: -1, ArrowLeft: -1 }; // those of a clicker, too
 

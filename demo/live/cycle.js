@@ -23,21 +23,12 @@ function drawable({ tree, bonus, accepted }) {
   return [cycle, [...tree.texts, tree.bonus[0]]];
 }
 
-let veiled = false; // whether the target's verdict is hidden
-let shown = null; // the page's cycle
-
-/** In a lesson: hides the verdict until it is asked for. */
-export function veil(on) {
-  veiled = on;
-  shown?.still();
-}
-
 export class Cycle {
   #timers = [];
+  #veiled = false;
 
   /** slowly: what its button does. */
   constructor(slowly) {
-    shown = this;
     this.root = el("section", "cycle-panel draft-tree", "", { ariaLabel: "One cycle" });
     this.root.dataset.stage = "tree";
     this.tree = new Tree("IBM Plex Sans", SMALL, { "aria-hidden": "true" });
@@ -76,9 +67,14 @@ export class Cycle {
     this.tree.fit(this.root.closest(".class-mode") ? 2.2 : 1.35);
   }
 
+  /** Whether the target's verdict is hidden. */
+  veil(on) {
+    this.#veiled = on;
+    this.still();
+  }
+
   /** Once more, slowly: drafted, checked, kept. box: its words, unjudged meanwhile. */
   slowly(box) {
-    veiled = false;
     this.still();
     if (!this.line?.tree) return;
     this.box = box;
@@ -95,7 +91,7 @@ export class Cycle {
     this.#timers = [];
     this.box?.classList.remove("unjudged");
     this.box = null;
-    if (this.line) this.#phase(veiled ? "drafted" : "kept");
+    if (this.line) this.#phase(this.#veiled ? "drafted" : "kept");
   }
 
   #phase(name) {

@@ -327,6 +327,9 @@ function restored() {
 /** For the server: its own state, then the newest run’s trace and its rival’s; "" for the recorded ones. */
 export const traces = () => [null, now?.traces?.drafter ?? "", now?.rival ?? ""];
 
+/** In a lesson: hides the target's verdicts. */
+export const veil = (on) => stage?.veil(on);
+
 let wanted = null;
 /** The cycle of the word that was pressed last, once: another tab opens with it. */
 export function wantedCycle() {

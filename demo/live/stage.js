@@ -1,6 +1,7 @@
 // The stage: two lanes in real time, the headline, and one cycle with its tree and its time. It plays
 // what it is given; run.js brings the visitor's runs.
 import { add, button, calm, el, many, OWN } from "../common/static/dom.js";
+import { inClass } from "../common/static/page.js";
 import { figure, Lane } from "../common/race/lane.js";
 import { Player } from "../common/race/player.js";
 import { ENDINGS, legendOf, sample } from "../common/tokens/view.js";
@@ -38,7 +39,14 @@ export class Stage {
     add(root, this.asked, add(el("div", "lanes"), this.drafter.root, this.plain.root), this.#bar());
     add(root, add(el("div", "below"), this.cycle.root, this.charts.root));
     document.addEventListener("keydown", (event) => this.#keyed(event));
+    this.veil(inClass);
     this.empty();
+  }
+
+  /** Hides the target's verdicts: a lesson's first question asks for them. */
+  veil(on) {
+    this.root.classList.toggle("veiled", on);
+    this.cycle.veil(on);
   }
 
   #bar() {
@@ -335,6 +343,7 @@ export class Stage {
   #slowly() {
     if (!this.shown) return;
     if (!this.live) this.#still();
+    this.veil(false);
     this.cycle.slowly(this.drafter.view.text.querySelector(`[data-cycle="${this.shown.cycle}"]`));
     this.#buttons();
   }

@@ -164,7 +164,7 @@ def app(bundle, window, tmp_path_factory):
         yield url
 
 
-CUT_OFF = ("signal is aborted", "Connection errored out")
+CUT_OFF = ("signal is aborted", "Connection errored out", "BodyStreamBuffer was aborted")
 OFFLINE = "ERR_INTERNET_DISCONNECTED"  # a test has no network for a moment
 
 
