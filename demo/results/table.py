@@ -55,7 +55,9 @@ def title(recording: Recording) -> str:
     parts = [trees.get(given.get("tree"), recording.name), f"{recording.precision} target"]
     drafts = sorted({one.get("draft_precision") or "" for one in recording.methods.values()} - {""})
     parts += [f"{' and '.join(drafts)} drafts"] if drafts else []
-    return ", ".join(parts + ["sampled"] * bool(given.get("temperature")))
+    parts += ["sampled"] * bool(given.get("temperature"))
+    instructions = recording.results["machine"]["processor"].partition("(")[2].rstrip(")")
+    return ", ".join(parts + [instructions] * bool(instructions))
 
 
 def made(recording: Recording) -> str:

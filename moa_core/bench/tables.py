@@ -4,8 +4,8 @@
 
 rewrites what stands between `<!-- table: NAME -->` and `<!-- end -->`. Recordings are folders of
 `assets/results`: `same-tree-*` have one tree for all methods, as `sampled-*` at temperature 1;
-`auto-trees-*` have automatic trees. `link/delays.json` is of links with delays, `link/offline.json`
-of texts after a cut.
+`auto-trees-*` have automatic trees, as `avx2-*` on a processor without VNNI. `link/delays.json` is
+of links with delays, `link/offline.json` of texts after a cut.
 """
 
 from __future__ import annotations
@@ -134,6 +134,19 @@ def auto_trees() -> list[list[str]]:
     return by_precision("auto-trees", columns, cells)
 
 
+def avx2() -> list[list[str]]:
+    """The same on a processor without VNNI: whole runs, and speed over plain decoding's."""
+    rows = [["", *(f"{column}, {p}" for p in PRECISIONS for column in ("tokens/s", "× plain"))]]
+    each = [recorded("avx2", precision) for precision in PRECISIONS]
+    for name in dict.fromkeys(chain(*each)):
+        found = [methods.get(name, {}) for methods in each]
+        cells = (
+            (_number(of.get("tokens_per_second"), 1), _number(of.get("speedup"))) for of in found
+        )
+        rows.append([_named(name), *chain(*cells)])
+    return rows
+
+
 def cycles() -> list[list[str]]:
     """Per precision: milliseconds of an average cycle, by phase, with one tree for all; and tau
     divided by its cost in cycles of plain decoding, which is the gain while decoding."""
@@ -172,7 +185,18 @@ def contexts() -> list[list[str]]:
     return rows
 
 
-WRITERS = overall, same_tree, sampled, auto_trees, cycles, positions, contexts, delays, offline
+WRITERS = (
+    overall,
+    same_tree,
+    sampled,
+    auto_trees,
+    avx2,
+    cycles,
+    positions,
+    contexts,
+    delays,
+    offline,
+)
 TABLES = {of.__name__: of for of in WRITERS}
 
 
