@@ -21,7 +21,6 @@ from moa_core.errors import UserError
 from moa_core.loading.load import load_drafter
 from moa_core.model.target import Target, draft_precision, parameters
 
-GRAM = 8
 STREAM = "stream"  # plain API streaming: the server pushes each token as it writes it
 PEERS = ("hf-generate", "hf-lookup", "llama-cpp", "llama-cpp-q8", "llama-cpp-q4")
 Record = dict[str, Any]  # the result of one run of one prompt
@@ -185,13 +184,11 @@ def _load(spec: str, name: str, target: Target, tree: TreeSettings | None) -> Me
 
 
 def written(ids: Sequence[int], prompt_tokens: int) -> Record:
-    """Facts about a text: its length, a hash for comparisons, and its repeated 8-grams."""
-    grams = [tuple(ids[at : at + GRAM]) for at in range(len(ids) - GRAM + 1)]
+    """Facts about a text: its length, and a hash for comparisons."""
     return {
         "prompt_tokens": prompt_tokens,
         "new_tokens": len(ids),
         "output": hashlib.sha256(",".join(map(str, ids)).encode()).hexdigest()[:12],
-        "grams": [len(grams) - len(set(grams)), len(grams)],  # seen before, and all
     }
 
 

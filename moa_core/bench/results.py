@@ -51,7 +51,6 @@ def _method(runs: Sequence[Record]) -> dict[str, Any]:
     seconds: dict[str, list[float]] = defaultdict(list)
     for phase, spent in (item for record in runs for item in record["seconds"].items()):
         seconds[phase].append(spent)
-    grams = [sum(part) for part in zip(*(record["grams"] for record in runs), strict=True)]
     return {
         **_core(runs),
         "prompts": len({record["prompt"] for record in runs}),
@@ -60,7 +59,6 @@ def _method(runs: Sequence[Record]) -> dict[str, Any]:
         "seconds": {phase: round(sum(spent) / passes, 6) for phase, spent in seconds.items()},
         "drafts_per_cycle": mean(drafted) if drafted else None,
         "tau_by_context": tau_by_context(runs),
-        "repeats_8gram": grams[0] / grams[1] if grams and grams[1] else None,
         "kinds": {kind: _core(mine) for kind, mine in grouped(runs, "kind").items()},
     }
 

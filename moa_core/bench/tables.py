@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from moa_core.bench.link import DIRECT, LOCAL
+from moa_core.bench.methods import PEERS
 from moa_core.bench.records import (
     ALL,
     FOLDER,
@@ -28,14 +29,10 @@ from moa_core.bench.records import (
     select,
 )
 from moa_core.bench.results import grouped
-from moa_core.drafters.names import label
+from moa_core.drafters.names import VANILLA, label
 
 PRECISIONS = "float32", "int8"
-PEERS = {
-    "hf-generate": "transformers", "hf-lookup": "transformers, prompt lookup",
-    "llama-cpp-q8": "llama.cpp, Q8_0", "llama-cpp-q4": "llama.cpp, Q4_1",
-    "target": "The target itself", "stream": "Plain, streamed",
-}  # fmt: skip
+ROWS = {"target": "The target itself", "stream": "Plain, streamed"}
 OFFLINE = {"same": "% the target's own", "log_prob": "nats a token"}
 SHOWN_CUTS = 0.0, 0.25, 0.75
 BLOCK = re.compile(r"(<!-- table: (\w+) -->\n\n?).*?(\n?<!-- end -->)", re.S)
@@ -151,7 +148,7 @@ def cycles() -> list[list[str]]:
     """Per precision: milliseconds of an average cycle, by phase, with one tree for all; and tau
     divided by its cost in cycles of plain decoding, which is the gain while decoding."""
     rows = [["", *(f"{column}, {p}" for p in PRECISIONS for column in (*PHASES, "τ ÷ cost"))]]
-    for name in ("vanilla", *_drafting("same-tree")):
+    for name in (VANILLA, *_drafting("same-tree")):
         row = [_named(name)]
         for methods in (recorded("same-tree", precision) for precision in PRECISIONS):
             phases = phase_times(methods[name]).values()
@@ -206,11 +203,11 @@ def filled(text: str) -> str:
 
 
 def _drafting(trees: str) -> list[str]:
-    return [name for name in recorded(trees, "int8") if name not in {"vanilla", *PEERS}]
+    return [name for name in recorded(trees, "int8") if name not in {VANILLA, *PEERS}]
 
 
 def _named(name: str) -> str:
-    return PEERS.get(name) or label(name)
+    return ROWS.get(name) or label(name)
 
 
 def _interval(of: dict[str, Any]) -> str:

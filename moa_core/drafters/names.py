@@ -13,8 +13,8 @@ LOOKUP = "+ngram"  # after a name: its drafts and those of n-gram lookup in one 
 MOA = re.compile(r"moa-n(\d{1,4})")
 LABELS = {  # of methods that are not in the registry
     "given": "Drafter",
-    "hf-generate": "transformers generate",
-    "hf-lookup": "transformers lookup",
+    "hf-generate": "transformers",
+    "hf-lookup": "transformers, prompt lookup",
     "llama-cpp": "llama.cpp",
     "llama-cpp-q8": "llama.cpp, Q8_0",
     "llama-cpp-q4": "llama.cpp, Q4_1",

@@ -14,19 +14,15 @@ from moa_core.decoding.tree import DraftTree, TreeSettings
 from moa_core.drafters.base import Drafter, ServerOutputs
 from moa_core.model.target import Target
 
+LONGEST = 4  # tokens of the suffix that is tried first
+
 
 class NgramDrafter(Drafter):
-    """Looks up the longest suffix of the text that occurred before.
-
-    longest  suffix length in tokens to try first, then one fewer, down to a single token
-    """
+    """Looks up the longest suffix of the text that occurred before."""
 
     method = name = "ngram"
     label = "N-gram lookup"
     precision = None
-
-    def __init__(self, longest: int = 4) -> None:
-        self.longest = longest
 
     def open(self, target: Target, capacity: int) -> None:
         self.ids: list[int] = []  # verified tokens
@@ -39,7 +35,7 @@ class NgramDrafter(Drafter):
         return self.sizer.trim(tree, settings) if settings.auto else tree
 
     def _looked_up(self, text: list[int], settings: TreeSettings) -> DraftTree:
-        for size in range(min(self.longest, len(text) - 1), 0, -1):
+        for size in range(min(LONGEST, len(text) - 1), 0, -1):
             suffix = text[-size:]
             ends = [end for end in range(size, len(text)) if text[end - size : end] == suffix]
             if ends:

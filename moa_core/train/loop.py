@@ -255,12 +255,6 @@ class TrainingRun:
         if not path.exists():
             return
         state = torch.load(path, map_location="cpu", weights_only=True)
-        schedule = state["recipe"]["schedule"]
-        if rates := schedule.pop(
-            "rates", None
-        ):  # a run of the time when each drafter could have its own
-            schedule["rate"] = rates[""] if len(rates) == 1 else rates
-            del schedule["decay"]
         # An option that no longer exists does not matter if it was not used.
         old = state["recipe"].items()
         before = {key: value for key, value in old if value or key in self.recipe}

@@ -30,7 +30,7 @@ def peer(repeat: int, prompt: int, kind: str) -> dict[str, Any]:
 
 
 def _told(method: str, repeat: int, prompt: int, kind: str) -> dict[str, Any]:
-    text = {"prompt_tokens": 7, "output": f"text-{prompt}", "grams": [0, 0]}
+    text = {"prompt_tokens": 7, "output": f"text-{prompt}"}
     return {"method": method, "repeat": repeat, "prompt": prompt, "kind": kind, **text}
 
 
@@ -40,7 +40,6 @@ def made_up_runs() -> list[dict[str, Any]]:
         for prompt, kind, gained in ((1, "a", [3, 2]), (2, "b", [1, 4, 1])):
             plain = ours("vanilla", repeat, prompt, kind, [1] * sum(gained), 2.0)
             moa = ours("moa", repeat, prompt, kind, gained, 1.0 + repeat)
-            moa |= {"grams": [prompt - 1, 5]}
             if (repeat, prompt) == (1, 2):
                 moa["output"] = "another text"
             runs += [plain, moa, peer(repeat, prompt, kind)]

@@ -32,7 +32,6 @@ BY_HAND = {
     "prompts": 2,
     "new_tokens": 13,
     "target_calls": 7,
-    "repeats_8gram": 1 / 10,
     "trainable_parameters": 10,
 }
 

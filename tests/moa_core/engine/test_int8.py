@@ -38,6 +38,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.mark.parametrize("shape", SHAPES)
 @torch.inference_mode()
 def test_what_others_read_is_close_to_float32_and_in_the_models_own_basis(shape, top, monkeypatch):
+    if top > int8.largest():
+        pytest.skip("This processor adds up products in 16 bits: its weights have 7.")
     monkeypatch.setattr(int8, "largest", lambda: top)
     slow = tiny_target(**SHAPES[shape])
     slow.embed.weight[7] = 0  # a row without a largest number
