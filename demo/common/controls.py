@@ -31,11 +31,13 @@ TREE_NOTE = (
 )
 SHAPE = ("depth", "breadth", "budget")
 PROMPT = "common/static/prompt.js"
-EXAMPLES = {  # what visitors type; at the end, where guesses fail
+# What visitors type: first one with about the mean τ of all and of the benchmark; at the end, where
+# guesses fail.
+EXAMPLES = {
+    "Email": "Write a short email to my landlord: the heating has not worked since Monday.",
     "Explain": "Explain photosynthesis in three sentences.",
     "A fact": "What is the capital of France?",
     "Story": "Write a short story about a lighthouse keeper and a lost whale.",
-    "Email": "Write a short email to my landlord: the heating has not worked since Monday.",
     "Python": "Write a Python function that returns the largest number in a list.",
     "Summary": (
         "Summarize this in one sentence: Honeybees tell each other where food is by dancing. A bee "

@@ -90,7 +90,7 @@ def test_both_lanes_play_a_recording_until_run_is_pressed(open_page):
     assert headline(page).startswith("Recorded: ") and not page.locator(".asked").is_visible()
     page.fill("#prompt textarea", STORY)
     page.wait_for_selector("#view .headline.before")  # whose prompt it is, is said in full
-    assert EXAMPLES["Explain"] in page.inner_text("#view .asked")
+    assert EXAMPLES["Email"] in page.inner_text("#view .asked")
     page.get_by_role("button", name="Draft tree, sampling and length").click()
     page.wait_for_selector("#auto_tree input:checked")
     assert page.locator("#depth input").first.is_disabled()

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.browser.conftest import keep_picture
+from tests.browser.conftest import LOOKS, keep_picture, running_app
 from tests.browser.driving import (
     KEPT,
     LANE,
@@ -67,6 +67,25 @@ def test_what_was_typed_and_read_outlives_a_loss_at_ten_places(page):
             assert page.input_value("#prompt textarea") == STORY
             page.context.set_offline(False)
             page.wait_for_selector(".cut-state:has-text('Connected')")
+
+
+def test_a_server_that_ends_is_told_and_the_text_is_kept(bundle, window, tmp_path):
+    page = window.tab(LOOKS[0])
+    with running_app(bundle, tmp_path / "log.txt") as url:
+        page.goto(url + ADDRESS)
+        page.wait_for_selector("#machine .status-line:has-text('Target tiny')")
+        page.fill("#prompt textarea", STORY)
+        press(page, "✂ Cut the connection")  # it writes on slowly, until the server is gone
+        start(page)
+        page.wait_for_selector(f"{TEXT} [data-token=offline] >> nth=5")
+        seen = page.inner_text(TEXT)
+    page.wait_for_selector(".cut-state:has-text('cannot be reached')", timeout=5000)
+    page.wait_for_selector(f"{LANE}[data-state=done]")
+    assert page.inner_text(TEXT).startswith(seen)
+    page.click(RUN)
+    wait_for_status(page, "nothing was run")
+    assert page.input_value("#prompt textarea") == STORY and page.inner_text(TEXT).startswith(seen)
+    window.leave(LOOKS[0], page)
 
 
 def test_a_cut_takes_effect_at_once_and_the_text_is_healed(page):
