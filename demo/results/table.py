@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from html import escape
 from typing import Any
 
@@ -15,7 +16,7 @@ from moa_core.bench.results import tree_text
 from moa_core.drafters.names import LOOKUP, VANILLA, family, label
 
 ALIKE = 0.05  # by how much the speeds of single runs differ, though nothing else does
-PACES = {1: "makes {} faster", 0: "leaves {} about as fast", -1: "makes {} slower"}
+PACES = {1: "faster than", 0: "about as fast as", -1: "slower than"}
 NOTES = {  # below each chart: how to read it
     "speed": (
         "Whole runs, the prompt’s call included. A token is a word or a part of one. Dotted: plain "
@@ -143,19 +144,21 @@ def conclusion(recording: Recording) -> tuple[str, str]:
     if not order:
         return "", ""
     paces = {name: pace(drafting[name], recording.figures(VANILLA)) for name in order}
-    over = {name: (PACES[paces[name]], f"{found['speedup']:.2f} ×")
-            for name, found in drafting.items()}  # fmt: skip
-    best = next((name for name in order if family(name.removesuffix(LOOKUP)) == "moa"), order[0])
-    said, times = over[order[0]]
-    short = f"{label(order[0])}, the fastest, {said.format('the model')}: {times} plain decoding."
-    if best != order[0]:
-        said, times = over[best]
-        short += f" {label(best)}, the fastest MoA, {said.format('it')}: {times}."
-    counts = [[*paces.values()].count(one) for one in PACES]
+    over = {name: f"{found['speedup']:.2f} ×" for name, found in drafting.items()}
+    first = order[0]
+    best = next((name for name in order if family(name.removesuffix(LOOKUP)) == "moa"), first)
+    short = (
+        f"{label(first)}, the fastest, writes {PACES[paces[first]]} the model alone: {over[first]}."
+    )
+    if best != first:
+        word = PACES[paces[best]].rpartition(" ")[0]
+        short += f" {label(best)}, the fastest MoA, writes {word}: {over[best]}."
+    counts = Counter(PACES[each].rpartition(" ")[0] for each in paces.values())
+    told = ", ".join(f"{count} {word}" for word, count in counts.items())
     same = all(found.get("identical_to_vanilla") == 1 for found in drafting.values())
     return short, (
-        f"Methods with guesses: {counts[0]} faster than plain decoding, {counts[1]} about as fast, "
-        f"{counts[2]} slower." + " The text stays the same." * same
+        f"Methods with guesses, against plain decoding: {told}."
+        + " The text stays the same." * same
     )
 
 
