@@ -1,6 +1,6 @@
 """For tests: how often hypothesis tries, and what it draws.
 
-`MOA_EXAMPLES=thorough pytest tests/.../test_..._properties.py` tries two thousand times each.
+With `MOA_EXAMPLES=thorough` in the environment, pytest tries two thousand times each.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 import pytest
 
 from demo.common.by_method import shown
-from demo.results.tab import FIRST, NOTHING, ours
+from demo.results.tab import FIRST, ours
 from demo.results.table import conclusion, title
 from tests.browser.conftest import every_look, keep_picture
 from tests.browser.driving import SEEN, can_be_read, chart, charts_are_named
@@ -30,13 +30,6 @@ def check_bars(page, methods):
 
 def by_name(recording):
     return {shown(name): found for name, found in recording.methods.items()}
-
-
-@pytest.mark.skipif(bool(ours()), reason="something is recorded")
-def test_without_recordings_it_says_so_and_shows_the_paper_s_table(page):
-    assert page.inner_text("#bench-empty") == NOTHING
-    assert not page.locator("#bench-recording, #bench-charts").count()
-    assert "4.56" in page.inner_text("#bench-paper .beside")
 
 
 @pytest.mark.skipif(len(ours()) < 2, reason="there are no two recordings yet")

@@ -10,18 +10,17 @@ import gradio as gr
 import pytest
 
 import demo.engine as module
-from demo import space, zero
+from demo import zero
 from demo.common.elements import SORRY
 from demo.compare import tab as compare
 from demo.compare.bench import run
-from demo.compare.run import Comparison, Plan
+from demo.compare.run import Comparison
 from demo.engine import Engine, Request
 from demo.lesson import run as lesson
 from demo.live.api import answers
 from demo.tli import tab as tli
 from moa_core.decoding.trace import Finished, Prefilled
 from moa_core.drafters.registry import without_weights
-from moa_core.errors import UserError
 from tests.demo.compare.test_compare import SETTINGS
 from tests.demo.conftest import PROMPT
 from tests.demo.live.test_live import Page
@@ -202,13 +201,3 @@ def test_a_failure_elsewhere_is_told_and_the_process_goes_on(engine, lender, mon
     assert said["said"] == SORRY and end["end"] == "error" and not engine.busy
     *_, end, _ = page.ask("run", tokens=8)
     assert end["end"] == "length" and lender.process.is_alive()
-
-
-def test_the_seconds_to_borrow_follow_the_settings():
-    assert zero.borrowed_seconds(0) == zero.MOVING
-    assert zero.borrowed_seconds(100) == zero.MOVING + 100 / zero.RATE
-    assert zero.borrowed_seconds(101) == zero.borrowed_seconds(100) + 1  # never too short
-    most = space.NUMBERS["MOA_GPU_SECONDS"][0]
-    with pytest.raises(UserError, match=f"at most {most} s"):
-        zero.borrowed_seconds(100_000)
-    assert Plan(PROMPT, ("vanilla", "moa-n1"), 2, 20).request("vanilla").max_new_tokens == 20

@@ -3,7 +3,6 @@
 import pytest
 import torch
 
-import moa_core
 from moa_core import Piece, Settings, TreeSettings, UserError, generate
 from moa_core.decoding.trace import OfflineToken
 from moa_core.drafters.base import Vanilla
@@ -117,10 +116,3 @@ def test_text_written_offline_is_shown_once(target, away):
     assert bool(trace.offline_ids) == (away > 9)
     assert text(found) == target.tokenizer.decode(trace.output_ids, skip_special_tokens=True)
     assert trace.of(OfflineToken)
-
-
-def test_public_names_are_there():
-    assert all(getattr(moa_core, name) is not None for name in moa_core.__all__)
-    assert set(moa_core.__all__) <= set(dir(moa_core))
-    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
-        moa_core.nothing  # noqa: B018

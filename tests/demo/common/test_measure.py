@@ -45,14 +45,3 @@ def test_a_run_that_was_stopped_half_way_is_not_counted(loads, monkeypatch):
         if step.run == 2 and step.share > 0.3:
             stopped.append(1)
     assert [len(runs) for runs in found.traces.values()] == [1, 0, 0] and not engine.busy
-
-
-def test_who_leaves_frees_the_engine(loads, monkeypatch):
-    monkeypatch.setattr(measuring, "INTERVAL", 0)
-    engine = Engine()
-    _, said = made(tokens=500, engine=engine)
-    for _ in range(10):
-        next(said)
-    assert engine.busy
-    said.close()
-    assert not engine.busy

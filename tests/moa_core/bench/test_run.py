@@ -1,23 +1,22 @@
 """`bench`: the command; suites; runs in turn, resumable; settings that stay."""
 
 import json
-from collections import Counter
 
 import pytest
 import torch
 
 from moa_core.__main__ import main
-from moa_core.bench import compare, run
+from moa_core.bench import run
 from moa_core.bench.methods import Method
 from moa_core.bench.records import command_line
 from moa_core.bench.run import Decoding, keep_settings, read_runs, run_all
-from moa_core.bench.suites import QUESTIONS, Prompt
+from moa_core.bench.suites import Prompt
 from moa_core.decoding.decode import Settings
 from moa_core.decoding.tree import AUTO, TreeSettings
 from moa_core.errors import UserError
 from moa_core.model.target import Target
 from tests.moa_core.bench.made_up import ours
-from tests.models import save_bundle, speaking_target
+from tests.models import speaking_target
 
 
 def test_a_whole_benchmark(bundle, tmp_path, capsys):
@@ -53,16 +52,6 @@ def test_a_whole_benchmark(bundle, tmp_path, capsys):
     capsys.readouterr()
     assert main([*command, "--seed", "1"]) == 2
     assert "seed was 0 and is now 1" in capsys.readouterr().err
-
-
-def test_without_a_suite_ten_questions_of_each_set_are_asked(tmp_path, monkeypatch):
-    save_bundle(tmp_path / "models")
-    monkeypatch.setenv("MOA_MODELS", str(tmp_path / "models"))
-    monkeypatch.setattr(compare, "suite_ids", lambda prompts, target: [[5, 9]] * len(prompts))
-    short = "--methods vanilla --max-new-tokens 1 --repeat 1 --device cpu --threads 1"
-    assert main(["bench", *short.split(), "--out", str(tmp_path / "out")]) == 0
-    results = json.loads((tmp_path / "out" / "results.json").read_text())
-    assert Counter(one["kind"] for one in results["runs"]) == dict.fromkeys(QUESTIONS, 10)
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,6 @@ from moa_core.decoding.verify import (
     first_difference,
     sample,
     target_probs,
-    uniform,
     walk,
 )
 from tests.models import tiny_target
@@ -39,17 +38,6 @@ LOGITS = torch.randn(5, 10, generator=torch.Generator().manual_seed(0))
 )
 def test_a_draw_finds_its_token(probs, draw, token):
     assert sample(torch.tensor([probs]), [draw]).tolist() == [token]
-
-
-def test_one_position_one_draw_whatever_the_branch():
-    flat = torch.zeros(5, 1000)
-    tokens = choose(flat, TREE, 7, Sampling(1.0, seed=5)).tokens
-    assert tokens[0] == sample(flat[:1].softmax(-1), [uniform(5, 8)])  # for the next position
-    assert tokens[1] == tokens[2] and tokens[3] == tokens[4]
-    assert len(set(tokens)) == 3
-    assert tokens[1] == choose(flat, TREE, 8, Sampling(1.0, seed=5)).tokens[0]
-    for other in (Sampling(1.0, seed=6), Sampling(100, 1, 0, 2**62)):  # the limits are allowed
-        assert tokens != choose(flat, TREE, 7, other).tokens
 
 
 ALMOST_GREEDY = [
@@ -114,10 +102,3 @@ def test_a_choice_is_the_one_made_without_the_tree(tree, seed, temperature, top_
         assert chosen.probs[node] == approx(probs[node, token].item(), abs=1e-5)
     drafts = [probs[tree.parents[node], tree.tokens[node]].item() for node in range(1, len(tree))]
     assert chosen.drafts == approx((1.0, *drafts), abs=1e-5)
-
-
-@given(SEEDS, st.lists(st.floats(0, 1, exclude_max=True), min_size=1, max_size=6))
-def test_a_draw_is_never_an_impossible_token(seed, draws):
-    probs = torch.rand(len(draws), 7, generator=torch.Generator().manual_seed(seed))
-    probs[:, ::2] = 0
-    assert all(token % 2 for token in sample(probs, draws).tolist())

@@ -60,21 +60,6 @@ def bundled(saved_bundle: Path) -> Iterator[Target]:
         yield load_target()
 
 
-@pytest.mark.parametrize("method", ["moa-n1", "eagle2"])
-def test_eight_bits_cost_drafters_little_acceptance(bundled, method):
-    prompts = [prompt_ids(bundled.tokenizer, f"What is {number} + 4?") for number in range(12)]
-    taus = []
-    for precision in ("int8", "float32"):
-        bundled.drafts = precision
-        drafter, trace = load_drafter(method, bundled), Trace()
-        assert drafter.precision == precision
-        for ids in prompts:
-            trace.events += decoded(bundled, drafter, drafter.tree, ids).events
-        taus.append(trace.tau)
-    bundled.drafts = "auto"
-    assert taus[0] == pytest.approx(taus[1], rel=MARGIN)
-
-
 @pytest.mark.parametrize("method", ["moa-n0", "moa-n1", "eagle2"])
 def test_the_bundles_text_is_the_targets(bundled, method):
     assert type(bundled) is OnnxTarget

@@ -12,8 +12,8 @@ from moa_core.decoding.tree import TreeSettings
 from moa_core.drafters.names import tli_of
 from moa_core.drafters.registry import without_weights
 from moa_core.errors import UserError
+from moa_core.loading.catalog import bundle as bundle_of
 from moa_core.loading.catalog import (
-    DrafterInfo,
     bundled_drafters,
     default_target,
     drafter_name,
@@ -22,7 +22,6 @@ from moa_core.loading.catalog import (
     locate,
     named,
 )
-from moa_core.loading.catalog import bundle as bundle_of
 from moa_core.loading.load import load_drafter, load_target, wanted_drafts
 from moa_core.loading.presets import LLAMA3_EAGLE, PRESETS
 from moa_core.model.target import Target
@@ -114,7 +113,6 @@ def test_presets_are_pinned_to_commits():
     assert tli_of("moa-n3") == 3 and tli_of("eagle2") == 0
 
 
-MOA = DrafterInfo("moa-n0", "moa", 0, TreeSettings())
 OFFERED = ", ".join(("eagle2, moa-n0, moa-n1, moa-n0+ngram", *without_weights()))
 REFUSED: list[tuple[Callable[[Target], object], str]] = [
     (

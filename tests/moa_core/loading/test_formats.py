@@ -94,15 +94,6 @@ def test_a_drafter_without_lsa_reads_the_last_layer_alone(tmp_path):
     assert torch.equal(drafter.net.memory(vectors, None), drafter.net.memory(changed, None))
 
 
-def test_weights_are_read_in_the_targets_dtype(tmp_path):
-    target = tiny_target()
-    save_drafter(tmp_path, useful("eagle2", target), target, {}, torch.bfloat16)
-    assert {t.dtype for t in load_file(tmp_path / WEIGHTS).values()} == {torch.bfloat16}
-    back = load_drafter(str(tmp_path), target)
-    assert {p.dtype for p in back.net.parameters()} == {torch.float32}
-    assert not any(p.requires_grad for p in back.net.parameters())
-
-
 @pytest.mark.parametrize(
     ("method", "silent", "tli", "words"),
     [

@@ -3,13 +3,12 @@
 import shutil
 
 import pytest
-import torch
 
 from moa_core.drafters.base import Vanilla
 from moa_core.drafters.moa import MoADrafter
 from moa_core.errors import UserError
 from moa_core.loading.catalog import bundle as bundled
-from moa_core.loading.load import load_drafter, load_method, load_target, pick_device, pick_dtype
+from moa_core.loading.load import load_drafter, load_method, load_target
 from tests.models import edit_config, save_target, speaking_target
 
 
@@ -49,16 +48,6 @@ def test_a_damaged_target_is_refused_in_one_line(saved_bundle, tmp_path, damage,
     with pytest.raises(UserError, match=words) as caught:
         load_target(str(folder))
     assert "\n" not in str(caught.value)
-
-
-def test_dtypes(bundle):
-    assert pick_device("cpu") == torch.device("cpu")
-    for dtype, device, wanted in (
-        ("auto", "cpu", torch.float32), ("auto", "cuda", torch.bfloat16),
-        ("bfloat16", "cpu", torch.bfloat16),
-    ):  # fmt: skip
-        assert pick_dtype(dtype, torch.device(device)) is wanted
-    assert load_target(dtype="bfloat16").dtype is torch.bfloat16
 
 
 def test_a_config_without_an_end_of_text_leaves_it_to_the_tokenizer(tmp_path):

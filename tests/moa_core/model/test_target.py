@@ -1,7 +1,6 @@
 """The target reads, verifies and keeps as transformers does, node by node, or is refused."""
 
 import math
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -14,7 +13,7 @@ from transformers import AutoModelForCausalLM, PreTrainedModel
 from moa_core.decoding.tree import DraftTree
 from moa_core.errors import UserError
 from moa_core.model.layers import Rope
-from moa_core.model.target import Observation, Target, draft_precision, moved
+from moa_core.model.target import Observation, Target
 from tests.models import BUSH as TREE
 from tests.models import FAMILIES, SHAPES, YARN, plain_greedy, tiny_target, traced
 from tests.properties import above
@@ -83,16 +82,6 @@ def test_a_tree_is_verified_and_kept_as_if_written_token_by_token(target, leaf):
 )  # fmt: skip
 def test_the_context_ends_where_a_window_would_start_to_slide(sizes, context):
     assert tiny_target(**sizes).context == context
-
-
-def test_sizes_and_the_format_of_drafts_follow_the_config():
-    own = tiny_target(family="qwen3", head_dim=12)
-    assert (own.head_dim, own.kv_heads, own.kv_width) == (12, 2, 48)
-    shared = tiny_target(hidden_size=48, num_attention_heads=6, num_key_value_heads=3)
-    assert (shared.head_dim, shared.kv_heads, shared.kv_width) == (8, 3, 48)
-    half = Target(moved(tiny_target().model, torch.bfloat16))
-    drafters = [SimpleNamespace(precision=one) for one in ("float32", "int8", None)]
-    assert [draft_precision(half, one) for one in drafters] == ["bfloat16", "int8", None]
 
 
 @torch.inference_mode()
