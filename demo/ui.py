@@ -19,7 +19,6 @@ from demo.common.elements import SORRY, call, component, say, status_line
 from demo.common.scripts import Scripts, modules
 from demo.common.theme import CSS, style_sheet, theme
 from demo.compare import tab as compare
-from demo.compare.api import add_compare
 from demo.device.endpoint import EACH, Device
 from demo.engine import Engine
 from demo.inside import tab as inside
@@ -104,7 +103,6 @@ def build_demo(engine: Engine, note: str = "") -> gr.Blocks:
             concurrency_limit=None, trigger_mode="always_last", **PRIVATE,
         )  # fmt: skip
         add_decode(engine)
-        add_compare(engine)
 
         def gone(request: gr.Request) -> None:
             engine.worker.leave(request.session_hash or "")
