@@ -87,7 +87,7 @@ export function run(...list) {
   newest = list;
   status("");
   const settings = values();
-  const here = ["ready", "offline"].includes(device.state) && device.name === methodOf(settings);
+  const here = device.ready && device.name === methodOf(settings);
   if (!link.up) {
     status("The server cannot be reached, so nothing was run. Your prompt is kept.", "error");
     outdate("Not run. This is the run before.");

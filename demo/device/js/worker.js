@@ -25,8 +25,8 @@ const jobs = {
   async open(asked) {
     base = new URL(asked.base, self.location).href;
     found = await facts(base, asked.name);
-    const { name, bytes, left, missing } = found;
-    postMessage({ type: "facts", name, bytes, left, missing });
+    const { bytes, left, missing } = found;
+    postMessage({ type: "facts", bytes, left, missing });
   },
 
   async fetch() {
