@@ -9,10 +9,9 @@ const KINDS = {
   offline: "written offline: unchecked, may be wrong",
   confirmed: "written offline, then confirmed by the target",
   changed: "written offline, then changed: the target chose another token",
-  kept: "written offline and kept: not the target’s",
 };
 // The hook's value by kind: like the bonus, the first token is the target's own.
-const HOOKS = { first: "bonus", confirmed: "accepted", changed: "offline", kept: "offline" };
+const HOOKS = { first: "bonus", confirmed: "accepted", changed: "offline" };
 /** What ended a text, by the reason in its last line. */
 export const ENDINGS = {
   eos: "the model ended its answer",
@@ -173,14 +172,13 @@ export class TokenView {
 
   // A cycle replaces offline text; tokens that the target changed are shown struck out.
   #heal(line, box) {
-    const { confirmed = 0, kept = 0, changed = 0 } = line;
+    const { confirmed = 0, changed = 0 } = line;
     const sure = [...box.querySelectorAll(".token:not(.rejected)")];
     const nodes = this.#unproved;
-    const gone = nodes.splice(confirmed + kept, changed);
+    const gone = nodes.splice(confirmed, changed);
     for (const node of sure.slice(0, confirmed)) this.#become("confirmed", node);
-    for (const node of sure.slice(0, kept)) this.#become("kept", node, "accepted");
-    for (const node of gone) this.#become("changed", node, "offline");
-    nodes.slice(0, confirmed + kept).forEach((node, place) => this.#giveWay(node, sure[place]));
+    for (const node of gone) this.#become("changed", node);
+    nodes.slice(0, confirmed).forEach((node, place) => this.#giveWay(node, sure[place]));
     this.#holds ||= gone.length > 0;
     if (gone.length) {
       // Like a rejected line break, it is shown but does not break the line.
@@ -196,8 +194,8 @@ export class TokenView {
     else add(this.text, this.#stretch); // waiting text stays at the end
   }
 
-  #become(kind, node, before = "offline") {
-    node.classList.remove(before);
+  #become(kind, node) {
+    node.classList.remove("offline");
     node.classList.add(kind);
     node.dataset.token = HOOKS[kind] ?? kind;
     this.#details.get(node).kind = kind;
