@@ -5,7 +5,7 @@ import { Lane } from "../common/race/lane.js";
 import { Player } from "../common/race/player.js";
 import { legendOf } from "../common/tokens/view.js";
 
-const PLACES = ["1st", "2nd", "3rd", "4th"];
+const PLACES = ["1st", "2nd", "3rd", "4th", "5th"];
 const seconds = (value) => `${value.toFixed(value < 10 ? 2 : 1)} s`;
 
 export function mount({ element, props, watch }) {

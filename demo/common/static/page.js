@@ -105,11 +105,12 @@ export function openTab({ tab, settings = {}, prompt, press = "" }) {
   trigger("follow"); // the server reads the settings
 }
 
-const PROMPTS = "#prompt textarea, #compare-prompt textarea, #sweep-prompt textarea";
+const PROMPTS = "#prompt textarea, #compare-prompt textarea";
 const seen = (node) => node?.checkVisibility();
 
-/** The settings of an address are there: press the button that its link named. */
-export function followed() {
+/** The settings that a tab reads from an address are there: press the button that its link named. */
+export function followed(tab) {
+  if (tab !== named()) return;
   const id = pending;
   pending = "";
   const press = (tries) => {

@@ -30,9 +30,9 @@ OTHER = [1, 2, 3, 99, 5, 6, 7]  # leaves 1 ... 7 at its fourth token
 @pytest.mark.parametrize(
     ("wrong", "word"),
     [
-        ({"methods": ()}, "Choose 2 to 4 methods to compare: none is chosen"),
+        ({"methods": ()}, "Choose 2 to 5 methods to compare: none is chosen"),
         ({"methods": ("vanilla",)}, "only 1 is chosen"),
-        ({"methods": ("moa-n0", "moa-n1", "eagle2", "ngram", "vanilla")}, "5 are chosen"),
+        ({"methods": ("moa-n0", "moa-n1", "eagle2", "eagle3", "ngram", "vanilla")}, "6 are chosen"),
         ({"methods": ("vanilla", "vanilla")}, "named twice"),
         ({"repeats": 6}, "1 to 5"),
         ({"methods": ("vanilla", "moa-n3")}, "N = 3"),
@@ -162,7 +162,7 @@ SETTINGS = tab.Settings(PROMPT, "", ["vanilla", "moa-n1"], 2, False, 20, 0.0, 0,
 def outputs_of(visit, **changed):
     def work(visit, stop):
         comparison = Comparison(plan=replace(SETTINGS, **changed).plan)
-        for made in run(Engine(), comparison, stop, tab.drawn):
+        for made in run(Engine(), comparison, stop):
             yield tuple(made.get(name, gr.skip()) for name in NAMES)
 
     for output in guarded(work, len(NAMES), visit):
