@@ -17,7 +17,6 @@ from moa_core.errors import UserError
 
 log = logging.getLogger(__name__)
 
-LINGER = 60.0  # seconds that a session is kept after its page closed or lost its network
 PRIVATE = {"api_visibility": "private", "show_progress": "hidden"}
 Work = Callable[..., Iterator[tuple[Any, ...]]]
 

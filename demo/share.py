@@ -7,12 +7,11 @@ from typing import Any
 from urllib.parse import urlencode
 
 import gradio as gr
-from gradio.events import Dependency
 
 from demo.common.controls import NUMBERS, SHAPE
-from demo.common.elements import say
+from demo.common.elements import call, say
 from demo.engine import Engine
-from demo.session import PRIVATE
+from demo.session import PRIVATE, Shared
 
 # Browsers and chat programs cut the addresses of longer prompts.
 LONGEST = 1500
@@ -107,9 +106,10 @@ def values_of(
 
 
 def load_address(
-    demo: gr.Blocks, read: Callable[..., Any], outputs: Sequence[Any], *also: Any
-) -> Dependency:
-    """Read a tab's settings from the page's address when the page opens, and at other events.
+    demo: gr.Blocks, shared: Shared, tab: str, read: Callable[..., Any], outputs: Sequence[Any]
+) -> None:
+    """Read a tab's settings from the page's address when the page opens, and when a link was
+    followed, which may also press a button.
 
     read  from the request to values for the outputs
     """
@@ -117,5 +117,11 @@ def load_address(
     def taken(request: gr.Request) -> Any:  # gradio sees no annotations in partials
         return read(request)
 
-    made = [when(taken, None, list(outputs), queue=False, **PRIVATE) for when in (demo.load, *also)]
-    return made[-1]
+    for when in (demo.load, shared.header.follow):
+        made = when(taken, None, list(outputs), queue=False, **PRIVATE)
+    press_named(made.then, tab)
+
+
+def press_named(when: Callable[..., Any], tab: str) -> None:
+    """Press the button of this tab that a link named."""
+    when(None, None, None, js=call("common/static/page.js", "followed", tab), **PRIVATE)

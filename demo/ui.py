@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Iterator
-from datetime import datetime
 from functools import partial
 from typing import Any
 
@@ -19,7 +18,6 @@ from demo.common.elements import SORRY, call, component, say, status_line
 from demo.common.scripts import Scripts, modules
 from demo.common.theme import CSS, style_sheet, theme
 from demo.compare import tab as compare
-from demo.compare.api import add_compare
 from demo.device.endpoint import EACH, Device
 from demo.engine import Engine
 from demo.inside import tab as inside
@@ -29,7 +27,7 @@ from demo.live.api import add_decode
 from demo.live.link import Stage
 from demo.network import tab as network
 from demo.results import tab as results
-from demo.session import LINGER, PRIVATE, Shared, Visits
+from demo.session import PRIVATE, Shared, Visits
 from demo.tli import tab as tli
 from moa_core.assets import ASSETS
 from moa_core.errors import UserError
@@ -81,12 +79,7 @@ def build_demo(engine: Engine, note: str = "") -> gr.Blocks:
         )  # fmt: skip
         shared = Shared(engine, gr.State(), target, IDS, header)
         visits = Visits()
-
-        def arrive(request: gr.Request) -> Any:
-            _forget(demo, visits)
-            return visits.arrive(request)
-
-        demo.load(arrive, None, shared.visit, **PRIVATE)
+        demo.load(visits.arrive, None, shared.visit, **PRIVATE)
         with gr.Tabs(elem_id="tabs", overflow_behavior="wrap") as tabs:
             for module in TABS:
                 with gr.Tab(module.TITLE, id=module.ID) as tab:
@@ -104,12 +97,10 @@ def build_demo(engine: Engine, note: str = "") -> gr.Blocks:
             concurrency_limit=None, trigger_mode="always_last", **PRIVATE,
         )  # fmt: skip
         add_decode(engine)
-        add_compare(engine)
 
         def gone(request: gr.Request) -> None:
             engine.worker.leave(request.session_hash or "")
             visits.leave(request.session_hash or "")
-            _forget(demo, visits)
 
         demo.unload(gone)
     return demo
@@ -144,19 +135,6 @@ def launch_options(engine: Engine) -> dict[str, Any]:
         "state_session_capacity": MOST_SESSIONS,
         "footer_links": ["api", "settings"],
     }
-
-
-def _forget(demo: gr.Blocks, visits: Visits) -> None:
-    """Drop unused sessions without a page, which gradio would keep forever.
-
-    Programs that call an endpoint never have a page.
-    """
-    holder, now = demo.state_holder, datetime.now()
-    with holder.lock:
-        for who, used in list(holder.time_last_used.items()):
-            if who not in visits and (now - used).total_seconds() > LINGER:
-                holder.session_data.pop(who, None)
-                holder.time_last_used.pop(who, None)
 
 
 def _machine(engine: Engine, target: str) -> Iterator[dict[str, str]]:

@@ -25,13 +25,11 @@ class Worker:
     """Threads for jobs, a lock for the current run, and the waiting visitors.
 
     inline     whether jobs run in the caller's thread
-    begun      number of jobs started so far
     gives_way  whether the current run ends as soon as somebody waits
     """
 
     def __init__(self) -> None:
         self.inline = self.gives_way = False
-        self.begun = 0
         self._waiting: set[str] = set()
         self.renew_locks()
 
@@ -42,7 +40,6 @@ class Worker:
     def submit(self, job: Callable[[], T]) -> Future[T]:
         """Start a job in a new thread."""
         done: Future[T] = Future()
-        self.begun += 1
 
         def work() -> None:
             try:

@@ -14,13 +14,11 @@ class Healed:
 
     confirmed  how many the target agrees with, from the first on
     changed    how many of the others the target's text replaces
-    kept       how many stay unverified
-    dropped    how many were neither verified nor kept when the run ended
+    dropped    how many were not verified when the run ended
     """
 
     confirmed: int = 0
     changed: int = 0
-    kept: int = 0
     dropped: int = 0
 
 

@@ -1,4 +1,4 @@
-"""What the measuring tabs share: Run, Stop, progress and results."""
+"""What Side by side shows of a comparison, while it runs and when it has ended."""
 
 from __future__ import annotations
 
@@ -9,15 +9,14 @@ from typing import Any
 import gradio as gr
 
 from demo.common.by_method import RATE, TAU, figures, times
-from demo.common.charts import PATTERNS, signed
-from demo.common.elements import STOPPING, plot, say, status_line, words
+from demo.common.charts import PATTERNS, Lane, latency, signed
+from demo.common.elements import STOPPING, plot, say, words
 from demo.common.figures import about_of
-from demo.compare.race import race_view, recorded_race
+from demo.compare.race import race, race_view, recorded_race
 from demo.compare.rows import Row, rows, table
-from demo.compare.run import Comparison, Plan, compare
+from demo.compare.run import Comparison, compare
 from demo.compare.verdict import verdict
 from demo.engine import Engine
-from demo.session import Shared, Visit, connect, show_results
 
 OLDER = "<b>The results below are those from before.</b>"
 WIDTHS = {"Method": 140, "τ": 60, "Tokens/s (min–max)": 180, "Tree": 130, "Runs": 60}  # pixels
@@ -29,63 +28,35 @@ TABLE_NOTE = (
     "number of guesses. Rounding can change a text where two tokens are almost equally probable; "
     "then the gap between their logits is small."
 )
-Draw = Callable[[Comparison, list[Row]], dict[str, Any]]  # what else a comparison shows, by name
 
 
-class Bench:
-    """The components, whose ids start with the prefix; `parts` are in the order of outputs."""
+CHARTS = ("tau", "rate"), ("latency", "phases")  # by row
 
-    def __init__(self, prefix: str, verb: str, said: str = "") -> None:
-        self.prefix = prefix
-        with gr.Row(elem_classes="buttons"):
-            self.run = gr.Button(verb, variant="primary", elem_id=f"{prefix}run")
-            self.stop = gr.Button("Stop", interactive=False, elem_id=f"{prefix}stop")
-        self.status = status_line(said, elem_id=f"{prefix}status")
-        self.parts: dict[str, Any] = {"status": self.status}
 
-    def results(self, *charts: Sequence[str], race: bool = False) -> None:
-        """Lay out the results, a row per sequence of charts. Before the first comparison, only a
-        recorded race is visible."""
-        prefix, parts, replayed = self.prefix, self.parts, recorded_race() if race else None
-        with gr.Column(
-            visible=bool(replayed), elem_id=f"{prefix}results", elem_classes="recorded"
-        ) as parts["box"]:
-            parts["verdict"] = words("", elem_id=f"{prefix}verdict", elem_classes="verdict")
-            if race:
-                parts["race"] = race_view(replayed, elem_id=f"{prefix}race")
-            for row in charts:
-                with gr.Row():
-                    for name in row:
-                        parts[name] = plot(min_width=200, elem_id=f"{prefix}{name}")
-            parts["table"] = gr.Dataframe(
-                interactive=False, wrap=True, label="Table", show_label=False, buttons=["copy"],
-                elem_id=f"{prefix}table", elem_classes="wide-table",
-            )  # fmt: skip
-            words(f"<p>{TABLE_NOTE}</p>", elem_classes="note")
-
-    def wire(
-        self,
-        shared: Shared,
-        inputs: Sequence[Any],
-        plan: Callable[..., Plan],
-        draw: Draw | None = None,
-    ) -> None:
-        """Connect the events. plan: made from the inputs; UserError if it cannot be compared."""
-
-        def work(visit: Visit, stop: Callable[[], bool], *given: Any) -> Iterator[Any]:
-            del visit
-            for changed in run(shared.engine, Comparison(plan=plan(*given)), stop, draw):
-                yield tuple(changed.get(name, gr.skip()) for name in self.parts)
-
-        outputs = list(self.parts.values())
-        ended = connect(shared, self.run, self.stop, work, list(inputs), outputs)
-        show_results(ended, f"{self.prefix}results")
+def results() -> dict[str, Any]:
+    """Lay out the results, by name. Before the first comparison, only a recorded race is seen."""
+    parts: dict[str, Any] = {}
+    replayed = recorded_race()
+    with gr.Column(
+        visible=bool(replayed), elem_id="compare-results", elem_classes="recorded"
+    ) as parts["box"]:
+        parts["verdict"] = words("", elem_id="compare-verdict", elem_classes="verdict")
+        parts["race"] = race_view(replayed, elem_id="compare-race")
+        for row in CHARTS:
+            with gr.Row():
+                for name in row:
+                    parts[name] = plot(min_width=200, elem_id=f"compare-{name}")
+        parts["table"] = gr.Dataframe(
+            interactive=False, wrap=True, label="Table", show_label=False, buttons=["copy"],
+            elem_id="compare-table", elem_classes="wide-table",
+        )  # fmt: skip
+        words(f"<p>{TABLE_NOTE}</p>", elem_classes="note")
+    return parts
 
 
 def run(
-    engine: Engine, comparison: Comparison, should_stop: Callable[[], bool],
-    draw: Draw | None = None,
-) -> Iterator[dict[str, Any]]:  # fmt: skip
+    engine: Engine, comparison: Comparison, should_stop: Callable[[], bool]
+) -> Iterator[dict[str, Any]]:
     """Run one comparison. Yields changed outputs by name; older results stay until new ones come,
     marked as such."""
     for step in compare(engine, comparison, should_stop):
@@ -95,13 +66,15 @@ def run(
     if not found:
         yield {"status": status}
         return
-    shape, about = table(found, comparison.plan.sampling.greedy), sign(comparison)
+    shape = table(found, comparison.plan.sampling.greedy)
+    lanes = [Lane.of(row.method, comparison.traces[row.method]) for row in found]
+    drawn = charts(found) | {"latency": latency(lanes, "tokens", "seconds")}
     yield {
         "status": status,
         "box": gr.update(visible=True, elem_classes=""),
         "verdict": told(verdict(found)),
-        **{name: signed(figure, about) for name, figure in charts(found).items()},
-        **(draw(comparison, found) if draw else {}),
+        "race": race(comparison, found),
+        **{name: signed(figure, sign(comparison)) for name, figure in drawn.items()},
         "table": gr.update(value=shape, column_widths=[WIDTHS.get(name, 100) for name in shape]),
     }
 

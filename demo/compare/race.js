@@ -5,7 +5,7 @@ import { Lane } from "../common/race/lane.js";
 import { Player } from "../common/race/player.js";
 import { legendOf } from "../common/tokens/view.js";
 
-const PLACES = ["1st", "2nd", "3rd", "4th"];
+const PLACES = ["1st", "2nd", "3rd", "4th", "5th"];
 const seconds = (value) => `${value.toFixed(value < 10 ? 2 : 1)} s`;
 
 export function mount({ element, props, watch }) {
@@ -49,12 +49,7 @@ export function mount({ element, props, watch }) {
     const said = close ? " The runs overlap, so no places are given." : "";
     note.textContent = `${whose}In real time. Each method ran alone; this replays its measured run${which}, the prompt’s call included.${said}`;
     root.dataset.race = race.id;
-    // As high as the whole text, so that the page stands still while it appears.
     player.seek(Infinity);
-    for (const { lane: { view: { text } } } of lanes) {
-      text.style.height = "auto";
-      text.style.height = text.scrollHeight ? `${text.scrollHeight + 4}px` : "";
-    }
     if (!calm.matches) watchFor();
   }
 

@@ -1,10 +1,9 @@
-"""A comparison in numbers: a row per method, for the table, the charts and the file."""
+"""A comparison in numbers: a row per method, for the table, the charts and the verdict."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import pandas as pd
 
@@ -35,7 +34,6 @@ class Row:
     speedup  tokens per second divided by vanilla's, if vanilla was compared
     tree     None for vanilla, which drafts nothing
     seconds  of the middle run, by phase
-    precision  of its drafts: int8 or float32; None: no network drafts
     """
 
     method: str
@@ -53,16 +51,10 @@ class Row:
     speedup: float | None
     tree: TreeSettings | None
     seconds: dict[str, float]
-    precision: str | None = None
 
     @property
     def label(self) -> str:
         return label(self.method)
-
-    @property
-    def latency(self) -> Spread | None:
-        rate = self.decoding
-        return rate and Spread(1000 / rate.middle, 1000 / rate.high, 1000 / rate.low)
 
     @property
     def cycles(self) -> int:
@@ -104,7 +96,6 @@ def _row(method: str, traces: Sequence[Trace], of: Comparison, plain: float | No
         speedup=rate / plain if rate and plain else None,
         tree=None if method == VANILLA else recorded_tree(trace),
         seconds=trace.seconds,
-        precision=trace.about.get("machine", {}).get("draft_precision"),
     )
 
 
@@ -163,38 +154,3 @@ def _sameness(row: Row) -> str:
         return "yes"
     gap = "" if row.gap is None else f" (logit gap {row.gap:.2g})"
     return f"no, from token {row.differs}{gap}"
-
-
-def record(row: Row) -> dict[str, Any]:
-    """A row for programs, unrounded."""
-    auto = row.tree is not None and row.tree.auto
-    tree = None if auto else row.tree
-    return {
-        "method": row.method,
-        "label": row.label,
-        "repeats": row.runs,
-        **_ends("tau", row.tau),
-        **_ends("tokens_per_second", row.rate),
-        **_ends("decode_tokens_per_second", row.decoding),
-        **_ends("ms_per_token", row.latency),
-        "draft_precision": row.precision,
-        "new_tokens": row.tokens,
-        "target_calls": row.calls,
-        "drafted": row.drafted,
-        "accepted": row.accepted,
-        "acceptance_rate": row.acceptance,
-        "same_text_as_plain": row.same,
-        "differs_from_token": row.differs,
-        "logit_gap_there": row.gap,
-        "speedup_over_vanilla": row.speedup,
-        "tree_auto": auto,
-        "tree_depth": tree and tree.depth,
-        "tree_breadth": tree and tree.breadth,
-        "tree_budget": tree and tree.budget,
-        **{f"{phase}_seconds": spent for phase, spent in row.seconds.items()},
-    }
-
-
-def _ends(name: str, spread: Spread | None) -> dict[str, float | None]:
-    ends = (spread.middle, spread.low, spread.high) if spread else (None, None, None)
-    return dict(zip((name, f"{name}_low", f"{name}_high"), ends, strict=True))

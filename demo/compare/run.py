@@ -14,14 +14,14 @@ from moa_core.decoding.tree import AUTO, TreeSettings
 from moa_core.decoding.verify import Exactness, Sampling, first_difference
 from moa_core.errors import UserError
 
-FEWEST, MOST = 2, 4
+FEWEST, MOST = 2, 5
 
 
 @dataclass(frozen=True)
 class Plan:
     """The plan of a comparison.
 
-    methods  2 to 4 names, each once
+    methods  2 to 5 names, each once
     repeats  counted runs of each method
     tree     for all methods
     UserError for too few or too many methods or repeats.
@@ -34,12 +34,11 @@ class Plan:
     sampling: Sampling = field(default_factory=Sampling)
     tree: TreeSettings = AUTO
     target: str = ""
-    most: int = MOST  # methods
 
     def __post_init__(self) -> None:
         if len(set(self.methods)) < len(self.methods):
             raise UserError("A method is named twice: choose each one once.")
-        if not FEWEST <= len(self.methods) <= self.most:
+        if not FEWEST <= len(self.methods) <= MOST:
             chosen = {0: "none is", 1: "only 1 is"}.get(len(self.methods))
             raise UserError(
                 f"Choose {FEWEST} to {MOST} methods to compare: "

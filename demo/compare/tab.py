@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields
 from functools import partial
 from typing import Any
 
 import gradio as gr
 
-from demo.common.charts import Lane, latency, signed
 from demo.common.controls import control, folded, prompt_box
+from demo.common.elements import status_line
 from demo.common.measure import WARM_UP
 from demo.common.methods import label, ordered
-from demo.compare.bench import Bench, sign
-from demo.compare.race import race
-from demo.compare.rows import Row
+from demo.compare.bench import results, run
 from demo.compare.run import FEWEST, MOST, Comparison, Plan, usual
 from demo.engine import Engine
-from demo.session import PRIVATE, Shared
+from demo.session import PRIVATE, Shared, Visit, connect, show_results
 from demo.share import address_of, brought, load_address, named, share_fold, values_of
 from moa_core.decoding.tree import AUTO, TreeSettings
 from moa_core.decoding.verify import Sampling
@@ -64,7 +63,10 @@ def build(demo: gr.Blocks, shared: Shared) -> gr.Textbox:
     with gr.Row(equal_height=False, elem_classes="controls"):
         with gr.Column(scale=3, min_width=320):
             made["prompt"] = prompt_box("compare-", "compares", lines=2, max_lines=8)
-            bench = Bench("compare-", "Compare", HOW)
+            with gr.Row(elem_classes="buttons"):
+                go = gr.Button("Compare", variant="primary", elem_id="compare-run")
+                stop = gr.Button("Stop", interactive=False, elem_id="compare-stop")
+            status = status_line(HOW, elem_id="compare-status")
         with gr.Column(scale=2, min_width=280):
             made["methods"] = gr.CheckboxGroup(
                 _named(engine), value=usual(engine), elem_id="compare-methods",
@@ -72,12 +74,18 @@ def build(demo: gr.Blocks, shared: Shared) -> gr.Textbox:
             )  # fmt: skip
             made["repeats"] = control("repeats", "compare-")
     made |= folded("compare-", "tokens", "temperature", "seed")
-    bench.results(("tau", "rate"), ("latency", "phases"), race=True)
+    parts = {"status": status, **results()}
     own = [made[name] for name in NAMES]
-    bench.wire(shared, own, lambda *given: Settings(*given).plan, drawn)
-    share_fold("compare-", bench.status, address, own)
+
+    def work(_: Visit, stop: Callable[[], bool], *given: Any) -> Iterator[Any]:
+        for changed in run(engine, Comparison(plan=Settings(*given).plan), stop):
+            yield tuple(changed.get(name, gr.skip()) for name in parts)
+
+    ended = connect(shared, go, stop, work, own, list(parts.values()))
+    show_results(ended, "compare-results")
+    share_fold("compare-", status, address, own)
     linked = [made[name] for name in LINKED]
-    load_address(demo, partial(from_address, engine), [bench.status, *linked])
+    load_address(demo, shared, ID, partial(from_address, engine), [status, *linked])
 
     def of_target(target: str) -> dict[str, Any]:
         return gr.update(choices=_named(engine, target), value=usual(engine, target))
@@ -104,9 +112,3 @@ def from_address(engine: Engine, request: gr.Request) -> tuple[Any, ...]:
     if known := [name for name in asked if not engine.refusal(name)]:
         given["methods"] = known
     return values_of(given, wrong, LINKED)
-
-
-def drawn(comparison: Comparison, found: list[Row]) -> dict[str, Any]:
-    lanes = [Lane.of(row.method, comparison.traces[row.method]) for row in found]
-    lines = signed(latency(lanes, "tokens", "seconds"), sign(comparison))
-    return {"race": race(comparison, found), "latency": lines}

@@ -5,11 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from demo.common.figures import Spread
-from demo.common.methods import VANILLA, family, tli_of
+from demo.common.methods import VANILLA
 from demo.compare.rows import Row, against, digits
-
-NTH = "N\u00a0=\u00a0{}"
-FEW = 40  # model calls: with fewer, tokens per call say little
 
 
 def verdict(rows: Sequence[Row]) -> list[str]:
@@ -25,39 +22,11 @@ def verdict(rows: Sequence[Row]) -> list[str]:
     return [_speed(measured), length, _sameness(measured)]
 
 
-def which_n(rows: Sequence[Row]) -> list[str]:
-    """Of one method with several N: which accepts most, which is fastest, and what to doubt."""
-    moa = [row for row in rows if family(row.method) == "moa" and row.rate and row.tau]
-    if len(moa) < 2:
-        return verdict(rows)
-    names = [NTH.format(tli_of(row.method)) for row in moa]
-    taus, rates = ({name: one for name, row in zip(names, moa, strict=True)
-                    if (one := getattr(row, key))} for key in ("tau", "rate"))  # fmt: skip
-    calls = min(row.calls for row in moa)
-    few = [f"few model calls ({calls}): trust a longer text more"] * (calls < FEW)
-    return [best_n(taus, rates), *few, _sameness(rows)]
-
-
-def best_n(taus: Mapping[str, Spread], rates: Mapping[str, Spread]) -> str:
-    """Which N accepts most and which is fastest, in a sentence each."""
-    shown = {name: digits(tau.middle, "tau") for name, tau in taus.items()}
-    first, *close = leaders(taus)
-    most = f"{first} ({shown[first]})" + _close([f"{name} ({shown[name]})" for name in close])
-    if rest := [f"{name}: {tau}" for name, tau in shown.items() if name not in (first, *close)]:
-        most += f"; {', '.join(rest)}"
-    first, *close = leaders(rates)
-    return f"Most tokens per model call: {most}. Fastest: {first}{_close(close)}."
-
-
 def leaders(spreads: Mapping[str, Spread]) -> list[str]:
     """The one with the highest figure, and those whose ranges overlap its own."""
     best = max(spreads, key=lambda name: spreads[name].middle)
     others = [name for name, one in spreads.items() if name != best and one.overlaps(spreads[best])]
     return [best, *others]
-
-
-def _close(names: Sequence[str]) -> str:
-    return f", too close to call with {listed(names)}" if names else ""
 
 
 def listed(names: Sequence[str]) -> str:

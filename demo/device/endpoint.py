@@ -143,37 +143,32 @@ class Device:
     async def _link(self, socket: WebSocket) -> None:
         """A drafter's connection, only from this server's page."""
         address = socket.client.host if socket.client else ""
-        full = self._here[address] >= self._each or self._here.total() >= self._most
+        # In all, twice the sessions, because a loss is noticed late.
+        full = self._here[address] >= self._each or self._here.total() >= 2 * self._limits.sessions
         if not own_page(socket) or not self._welcome(socket) or full:
             await socket.close()  # before it is accepted: 403
             return
         self._here[address] += 1
         try:
             try:
-                server = self._serving(await self._loaded())
+                target = await self._loaded()
             except UserError:
                 await socket.close()
                 return
+            if self._server is None:
+                self._server = Server(
+                    target, self._load, limits=self._limits, session=BrowserSession
+                )
             await socket.accept()
             async with asyncio.TaskGroup() as tasks:
                 visitor = BrowserConnection(socket)
                 reading = tasks.create_task(visitor.read())
-                await server.attend(visitor)  # type: ignore[arg-type]
+                await self._server.attend(visitor)  # type: ignore[arg-type]
                 reading.cancel()
                 await visitor.leave()
         finally:
             self._here[address] -= 1
             self._here += Counter()  # drops addresses at 0
-
-    def _serving(self, target: Target) -> Server:
-        if self._server is None:
-            self._server = Server(target, self._load, limits=self._limits, session=BrowserSession)
-        return self._server
-
-    @property
-    def _most(self) -> int:
-        """Most connections in all: twice the sessions, because a loss is noticed late."""
-        return 2 * self._limits.sessions
 
 
 def own_page(socket: HTTPConnection) -> bool:

@@ -21,7 +21,7 @@ from transformers.convert_slow_tokenizer import bytes_to_unicode
 from demo.device.vendor import RUNTIME, packed
 from moa_core.drafters.base import Drafter
 from moa_core.drafters.moa import MoADrafter
-from moa_core.engine.web import web_drafter, web_files
+from moa_core.engine.web import web_files
 from moa_core.errors import UserError
 from moa_core.link.client_weights import target_mark
 from moa_core.link.session import drafter_mark
@@ -72,14 +72,6 @@ def pack(target: Target, drafter: Drafter) -> Download:
         "files": {"runtime": [runtime_part()], **files},
     }
     return Download(facts, parts)
-
-
-def usable(target: Target, drafter: Drafter) -> bool:
-    """Whether a browser can run the drafter."""
-    try:
-        return bool(web_drafter(drafter, target))
-    except UserError:
-        return False
 
 
 @cache

@@ -14,6 +14,7 @@ from demo.inside.attention import layers_chart, look_inside, refusal, takeaway, 
 from demo.inside.view import inside_view, packed
 from demo.live.recording import recording
 from demo.session import PRIVATE, Shared, Visit, connect, show_results
+from demo.share import press_named
 from moa_core.decoding.trace import Trace
 from moa_core.errors import UserError
 from moa_core.text import record_words, tokenizer_of
@@ -72,6 +73,7 @@ def build(demo: gr.Blocks, shared: Shared) -> None:
     )  # fmt: skip
     outputs = [status, found, told, layers, text]
     show_results(connect(shared, button, stop, look, [pair, view], outputs), "inside-found")
+    press_named(shared.header.follow, ID)
 
 
 def _open(engine: Engine, shown: Pair | None, mine: str, rival: str) -> tuple[Any, ...]:

@@ -34,11 +34,10 @@ export function mount({ element, props, watch, trigger }) {
     legendOf(["accepted", "accepted guess"], ["rejected", "rejected guess"], ["bonus", "the target’s own"], ["root", "root: the newest token"]),
     el("li", "", "Percentages: the drafter’s; on orange tokens, the target’s"),
   );
-  const family = "IBM Plex Sans";
-  const own = new Tree(family);
+  const own = new Tree();
   const ariaLabel = "Draft tree. Arrow keys move between its guesses.";
   const tree = add(el("div", "tree draft-tree", "", { role: "group", ariaLabel }), own.svg);
-  const other = new Tree(family, WIDE, { role: "img" });
+  const other = new Tree(WIDE, { role: "img" });
   const beside = el("p", "sentence");
   const frame = add(el("div", "tree draft-tree", "", { tabIndex: 0 }), other.svg);
   const rival = add(el("div", "rival"), beside, frame);

@@ -1,8 +1,8 @@
 // What the view says in words about a cycle and about each node of its tree.
 import { many, quoted } from "../common/static/dom.js";
+import { percent } from "../common/tokens/view.js";
 
-const percent = (whole) =>
-  whole > 0 && whole < 10 ? "< 0.1 %" : `${(whole / 100).toFixed(1)} %`;
+const odds = (whole) => percent(whole / 10_000);
 
 // The cycle in a sentence or two, for everyone.
 export function sentence(cycle, texts) {
@@ -40,16 +40,16 @@ export function verdict(cycle, node, texts) {
 export function facts(cycle, node, texts) {
   const before = node.parent < 0 ? "" : quoted(texts[cycle.tokens[node.parent]]);
   if (node.kind === "bonus") {
-    return [[`target, after ${before}`, percent(cycle.sure[node.parent])]];
+    return [[`target, after ${before}`, odds(cycle.sure[node.parent])]];
   }
   const found = [];
   if (node.kind !== "root") {
-    found.push([`drafter, after ${before}`, percent(cycle.draft[node.index])]);
-    found.push(["drafter, whole path", percent(cycle.reach[node.index])]);
-    found.push([`target, after ${before}`, percent(cycle.target[node.index])]);
+    found.push([`drafter, after ${before}`, odds(cycle.draft[node.index])]);
+    found.push(["drafter, whole path", odds(cycle.reach[node.index])]);
+    found.push([`target, after ${before}`, odds(cycle.target[node.index])]);
   }
   const choice = quoted(texts[cycle.choices[node.index]]);
-  found.push(["target’s next token", `${choice} ${percent(cycle.sure[node.index])}`]);
+  found.push(["target’s next token", `${choice} ${odds(cycle.sure[node.index])}`]);
   return found;
 }
 

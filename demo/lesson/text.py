@@ -10,7 +10,7 @@ from urllib.parse import urlencode
 
 ARXIV = "https://arxiv.org/abs/"
 PRESSED = {  # the button that runs, by tab
-    "live": "run", "compare": "compare-run", "tli": "sweep-run", "inside": "inside-look",
+    "live": "run", "compare": "compare-run", "inside": "inside-look",
 }  # fmt: skip
 
 _WORDS: dict[str, Any] = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))

@@ -7,7 +7,7 @@ import { sentence, spoken } from "../inside/words.js";
 export function mount({ element, props, watch }) {
   const root = element.firstElementChild;
   const said = el("p", "how-said", "", { role: "status" });
-  const tree = new Tree("IBM Plex Sans", WIDE, { role: "img" });
+  const tree = new Tree(WIDE, { role: "img" });
   const group = { role: "group", ariaLabel: "Draft tree", tabIndex: 0 };
   const frame = add(el("div", "draft-tree", "", group), tree.svg);
   add(root, said, frame);

@@ -31,7 +31,7 @@ export class Cycle {
   constructor(slowly) {
     this.root = el("section", "cycle-panel draft-tree", "", { ariaLabel: "One cycle" });
     this.root.dataset.stage = "tree";
-    this.tree = new Tree("IBM Plex Sans", SMALL, { "aria-hidden": "true" });
+    this.tree = new Tree(SMALL, { "aria-hidden": "true" });
     this.caption = el("p", "caption");
     this.again = button("quiet-button", "This cycle slowly", slowly, { ariaLabel: "Show this cycle slowly", disabled: true });
     this.bars = el("div", "bars");

@@ -4,10 +4,9 @@ import { inClass } from "../common/static/page.js";
 import { Device } from "../device/js/device.js";
 import { Cut } from "./cut.js";
 import { Link } from "./link.js";
-import { Stage } from "./stage.js";
+import { Stage, WHOLE } from "./stage.js";
 
 const KEPT = "moa-run"; // in sessionStorage
-const WHOLE = ["eos", "length", "context"];
 const ARMED = 12; // tokens of a run that is cut by arrangement
 const READ = 1000 / 15; // ms for a token that is written alone: to be read, and to be joined again
 const NAMES = ["target", "prompt", "method", "tli", "auto_tree", "depth", "breadth", "budget", "tokens", "temperature", "top_p", "seed"];
@@ -87,7 +86,7 @@ export function run(...list) {
   newest = list;
   status("");
   const settings = values();
-  const here = ["ready", "offline"].includes(device.state) && device.name === methodOf(settings);
+  const here = device.ready && device.name === methodOf(settings);
   if (!link.up) {
     status("The server cannot be reached, so nothing was run. Your prompt is kept.", "error");
     outdate("Not run. This is the run before.");

@@ -8,7 +8,7 @@ import { ENDINGS, legendOf, sample } from "../common/tokens/view.js";
 import { Charts } from "./charts.js";
 import { Cycle } from "./cycle.js";
 
-const WHOLE = ["eos", "length", "context"]; // endings of complete runs, which can be compared
+export const WHOLE = ["eos", "length", "context"]; // endings of complete runs, which can be compared
 const LATER = "Runs next, alone, so that neither slows the other.";
 
 // Milliseconds of an average cycle.
@@ -59,7 +59,6 @@ export class Stage {
       const shown = this.drafter.root.classList.toggle("with-rejected");
       rejected.textContent = shown ? "Hide rejected guesses" : "Show rejected guesses";
     });
-    this.drafter.root.classList.remove("with-rejected");
     const legend = legendOf(["accepted", "guessed right"], ["plain", "the model’s own"]);
     add(legend, add(el("li"), el("span", "edge"), " ends a model call"));
     const alone = [["offline", "unchecked, may be wrong"], ["changed", "corrected by the model"]];

@@ -98,6 +98,4 @@ def _wire(
     )  # fmt: skip
     read = partial(from_address, engine, shared.tabs)
     shown = [status, stops, *(settings[name] for name in NAMES[1:])]
-    load_address(demo, read, shown, shared.header.follow).then(
-        None, None, None, js=call("common/static/page.js", "followed"), **PRIVATE
-    )
+    load_address(demo, shared, ID, read, shown)

@@ -58,7 +58,7 @@ export async function run(speeds, method, text, count, link) {
     if (!ids) throw new Error(error ?? "The server does not answer.");
     wanted = true;
     await load();
-    if (wanted && on().every((lane) => lane.ready))
+    if (wanted && on().every((lane) => lane.device.ready))
       for (const lane of on()) lane.start({ prompt: ids, count, patience: 60_000 });
   } catch (error) {
     all[0].said = error.message;
@@ -68,18 +68,18 @@ export async function run(speeds, method, text, count, link) {
 
 export function stop() {
   wanted = false;
-  for (const lane of on()) lane.send({ do: "stop" });
+  for (const lane of on()) lane.device.tell("stop");
 }
 
 export function cut() {
   isCut = !isCut;
-  for (const lane of on()) lane.send({ do: isCut ? "cut" : "mend" });
+  for (const lane of on()) lane.device.tell(isCut ? "cut" : "mend");
   show();
 }
 
 export function slow(speeds, link) {
   const [trip, up, down] = speeds[link];
-  for (const lane of all) lane.send({ do: "link", delay: trip / 2, up, down });
+  for (const lane of all) lane.device.link(trip / 2, up, down);
 }
 
 // Of a duel that is over: who gained more, and whether both wrote the same.
@@ -95,8 +95,9 @@ function verdict(lanes) {
 
 // Bytes to download before a run. What drafters share counts once.
 function due(lanes) {
-  if (lanes.some(({ missing }) => !missing)) return 0;
-  const parts = lanes.flatMap(({ ready, missing }) => (ready ? [] : missing));
+  const devices = lanes.map(({ device }) => device);
+  if (devices.some(({ missing }) => !missing)) return 0;
+  const parts = devices.flatMap(({ ready, missing }) => (ready ? [] : missing));
   return [...new Map(parts.map(([hash, , sent]) => [hash, sent])).values()].reduce((sum, one) => sum + one, 0);
 }
 

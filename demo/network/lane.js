@@ -1,7 +1,8 @@
-// One drafter in a thread of this browser: its text, its figures.
+// One drafter in this browser: its text, its figures.
 import { many } from "../common/static/dom.js";
 import { Lane } from "../common/race/lane.js";
 import { ENDINGS, reviewed } from "../common/tokens/view.js";
+import { Device } from "../device/js/device.js";
 import { join, show as showBar } from "./bar.js";
 
 const base = new URL("device", document.baseURI).href;
@@ -19,10 +20,10 @@ export function mount({ element, props }) {
 
 class DeviceLane {
   constructor(box, place) {
-    Object.assign(this, { box, place, name: "", state: "idle", said: "", share: null, text: "" });
+    Object.assign(this, { box, state: "idle", said: "", share: null, text: "", sums: null, loaded: null });
+    this.device = new Device(base, (event) => this.#hear(event));
     this.shown = new Lane(place ? "rival" : "drafter", "Drafter");
     this.notes = new Map([...box.querySelectorAll("[data-figure]")].map((node) => [node, node.nextElementSibling.textContent]));
-    Object.assign(this, { worker: null, sums: null });
   }
 
   /** A recorded run, until the first press: its text and its figures over a link. */
@@ -36,21 +37,12 @@ class DeviceLane {
   }
 
   choose(name, title) {
-    if (name === this.name) return;
-    this.worker?.terminate();
-    this.loaded?.();
-    Object.assign(this, { name, title, state: "idle", said: "", share: null, size: 0, missing: null, ready: false, loading: null });
-    this.known = new Promise((done) => (this.found = done));
-    this.worker = new Worker(`${base}/js/worker.js`, { type: "module" });
-    this.worker.onmessage = ({ data }) => this.#hear(data);
-    this.worker.onerror = () => this.#hear({ type: "failed", words: "This browser cannot run the drafter." });
-    this.send({ do: "open", base, name });
+    if (name === this.device.name) return;
+    this.#settle();
+    Object.assign(this, { title, state: "idle", said: "", share: null });
     if (this.shown.head && this.shown.head.label !== title) this.#clear();
     this.shown.title.textContent = title;
-  }
-
-  send(message) {
-    this.worker?.postMessage(message);
+    this.device.choose(name);
   }
 
   #clear() {
@@ -60,12 +52,17 @@ class DeviceLane {
 
   /** Resolves when the drafter is here, or cannot be. */
   load() {
-    this.loading ??= this.known.then(() => {
-      if (!this.missing) return null; // it failed
-      this.send({ do: "fetch" });
-      return new Promise((done) => (this.loaded = done));
+    const { device } = this;
+    if (device.ready || !device.name) return null;
+    return new Promise((done) => {
+      this.loaded = done;
+      device.load();
     });
-    return this.loading;
+  }
+
+  #settle() {
+    this.loaded?.();
+    this.loaded = null;
   }
 
   start(asked) {
@@ -73,7 +70,7 @@ class DeviceLane {
     this.sums = { trips: [], levels: [], cycles: 0, tokens: 0, confirmed: 0, changed: 0, alone: 0, first: null, bytes: null };
     this.#clear();
     this.#begin({ run: String(performance.now()), label: this.title });
-    this.send({ do: "run", ...asked });
+    this.device.run(asked);
   }
 
   #begin(head, badge = "") {
@@ -88,28 +85,24 @@ class DeviceLane {
     this[`on_${data.type.replace(" ", "_")}`]?.(data);
   }
 
-  on_facts({ bytes, missing }) {
-    Object.assign(this, { size: bytes, missing });
-    this.found();
+  on_facts() {
+    if (this.loaded) this.device.load(); // it was asked for before it was known
     showBar();
   }
 
   on_progress({ bytes }) {
-    this.#say(`Downloading the drafter: ${amount(bytes)} of ${amount(this.size)}.`, bytes / this.size);
+    this.#say(`Downloading the drafter: ${amount(bytes)} of ${amount(this.device.bytes)}.`, this.device.share);
   }
 
   on_ready() {
-    this.ready = true;
     this.#say("");
-    this.loaded();
+    this.#settle();
   }
 
   on_failed({ words }) {
     this.state = "failed";
-    if (!this.ready) this.loading = null;
-    if (!this.missing) this.name = ""; // the next press looks it up anew
-    this.found();
-    this.loaded?.();
+    if (!this.device.missing) this.device.name = ""; // the next press looks it up anew
+    this.#settle();
     if (this.sums) this.shown.root.dataset.state = "done";
     this.#say(words);
   }

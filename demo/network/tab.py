@@ -74,7 +74,7 @@ def build(demo: gr.Blocks, shared: Shared) -> gr.Textbox | None:
     instead = LENT if engine.borrows else NO_DRAFTER
     words(INTRO if usable else instead, elem_id="net-intro", elem_classes="note")
     _trips()
-    prompt = _page(demo, engine) if usable else None
+    prompt = _page(demo, shared) if usable else None
     if found := kept(recorded, {}):
         with gr.Accordion("Recorded: links and cuts", open=False, elem_id="net-recorded"):
             words(records_html(found), elem_classes="note")
@@ -96,8 +96,9 @@ def _trips() -> None:
         words(COMPUTED, elem_classes="note")
 
 
-def _page(demo: gr.Blocks, engine: Engine) -> gr.Textbox:
+def _page(demo: gr.Blocks, shared: Shared) -> gr.Textbox:
     """The controls and lanes. All events stay in the browser, except the page's address."""
+    engine = shared.engine
     lanes = lanes_of(engine)
     settings: dict[str, Any] = {}
     with gr.Row(equal_height=False, elem_classes="controls"):
@@ -126,7 +127,7 @@ def _page(demo: gr.Blocks, engine: Engine) -> gr.Textbox:
     _wire(settings, run, rival)
     own = [settings[name] for name in LINKED]
     share_fold("net-", status, partial(link, engine), own)
-    load_address(demo, partial(from_address, engine), [status, *own])
+    load_address(demo, shared, ID, partial(from_address, engine), [status, *own])
     return settings["prompt"]
 
 

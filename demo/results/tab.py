@@ -54,7 +54,8 @@ def _recorded(there: list[Recording]) -> None:
         words(f"<p>{texts.COLUMNS}</p>", elem_classes="note")
         frame = gr.Dataframe(
             texts.styled(first), interactive=False, label="The numbers in these charts",
-            max_height=420, elem_id="bench-table", buttons=["copy", "fullscreen"], pinned_columns=1,
+            max_height=420, elem_id="bench-table", elem_classes="wide-table",
+            buttons=["copy", "fullscreen"], pinned_columns=1,
         )  # fmt: skip
     both = words(texts.beside(first), elem_id="bench-paper")
     chosen = choice.input(

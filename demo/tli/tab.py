@@ -1,80 +1,62 @@
-"""The tab Layers (TLI): every N against EAGLE-2 on the visitor's prompt, and what N means."""
+"""The tab Layers (TLI): what N means, and what each N gains and costs."""
 
 from __future__ import annotations
 
-from functools import partial
 from html import escape
 from typing import Any
 
 import gradio as gr
 
-from demo.common.controls import control, prompt_box
 from demo.common.elements import words
 from demo.common.figures import Spread, many
-from demo.common.methods import RIVAL, VANILLA, family, tli_of
-from demo.compare.bench import Bench, told
-from demo.compare.run import Plan
-from demo.compare.verdict import NTH, leaders, listed, which_n
+from demo.common.methods import RIVAL, VANILLA, family, label, ordered, tli_of
+from demo.compare import tab as compare
+from demo.compare.run import MOST
+from demo.compare.verdict import leaders, listed
 from demo.engine import Engine
+from demo.lesson.text import PRESSED
 from demo.results.tab import FIRST, ours
 from demo.results.table import papers_means
 from demo.session import PRIVATE, Shared
-from demo.share import address_of, brought, load_address, named, share_fold, values_of
+from demo.share import address_of
 from demo.tli.drawing import drawing_html
 from demo.tli.stops import STOPS
 from moa_core.bench.records import Recording, phase_times
 from moa_core.decoding.tree import TreeSettings
 from moa_core.drafters.names import method_name
-from moa_core.errors import UserError
 
 ID, TITLE = "tli", "Layers (TLI)"
-LONGEST = 256  # new tokens per run: a sweep has many runs
 TREE = TreeSettings(5, 4, 11)  # one tree for all, so that only N differs
-NAMES = ("prompt", "tokens", "repeats", "target")  # of the settings, in the order of events
+TOKENS = 96  # of each run of a comparison: it has many
 RECORDED = "Same tree float32"  # the benchmark with this tree
 ABOUT = (
     "<p>N is how many of the target’s last layers each guess also runs through: guesses may get "
     "better, but take longer. For every N, the text is the target’s own.</p>"
 )
 CARD = "drafters.txt"  # the page's copy of the drafters' card
-LINKED = ("tokens", "repeats")  # what an address sets here
+NTH = "N\u00a0=\u00a0{}"
 
 
-def build(demo: gr.Blocks, shared: Shared) -> gr.Textbox:
+def build(demo: gr.Blocks, shared: Shared) -> None:
+    del demo
     engine = shared.engine
     there = {one.name: one for one in ours()}
     recorded = [there[name] for name in (RECORDED, FIRST) if name in there and RECORDED in there]
-    words(advice_html(*recorded) + ABOUT, elem_id="sweep-about")
+    words(advice_html(*recorded) + ABOUT, elem_id="layers-about")
     with gr.Row(equal_height=False):
         with gr.Column(scale=2, min_width=300):
-            focus = gr.Radio(**choices(engine), elem_id="sweep-focus",
+            focus = gr.Radio(**choices(engine), elem_id="layers-focus",
                              label="Borrow the target’s last layers (N)")  # fmt: skip
-            drawing = words(drawing_html(focus.value), elem_id="sweep-drawing")
+            drawing = words(drawing_html(focus.value), elem_id="layers-drawing")
         with gr.Column(scale=3, min_width=320):
             if recorded:
-                words(gains_html(*recorded), elem_id="sweep-gains")
-            settings = {"prompt": prompt_box("sweep-", "sweeps", lines=2, max_lines=10)}
-            with gr.Row():
-                settings["tokens"] = control(
-                    "tokens", "sweep-", minimum=8, maximum=LONGEST, step=8, value=96
-                )
-                settings["repeats"] = control("repeats", "sweep-")
-            bench = Bench("sweep-", "Measure every N on your prompt")
-    bench.results(("tau", "rate"), ("phases",))
-    settings["target"] = shared.target
-    own = [settings[name] for name in NAMES]
-    bench.wire(
-        shared, own, partial(plan_of, engine), lambda _, found: {"verdict": told(which_n(found))}
-    )
-    share_fold("sweep-", bench.status, address, own)
-    linked = [settings[name] for name in LINKED]
-    load_address(demo, partial(from_address, engine), [bench.status, *linked])
+                words(gains_html(*recorded), elem_id="layers-gains")
+            link = words(link_html(engine), elem_id="layers-link")
     shared.target.change(
-        lambda target: gr.update(**choices(engine, target)), shared.target, focus, queue=False,
-        **PRIVATE,
+        lambda target: (gr.update(**choices(engine, target)), link_html(engine, target)),
+        shared.target, [focus, link], queue=False, **PRIVATE,
     )  # fmt: skip
     focus.change(drawing_html, focus, drawing, queue=False, **PRIVATE)
-    return settings["prompt"]
 
 
 def choices(engine: Engine, target: str = "") -> dict[str, Any]:
@@ -83,33 +65,20 @@ def choices(engine: Engine, target: str = "") -> dict[str, Any]:
     return {"choices": [(f"N = {stop}", stop) for stop in stops], "value": stops[-1]}
 
 
-def address(*values: Any) -> tuple[Any, str]:
-    return address_of(ID, dict(zip(NAMES, values, strict=True)))
-
-
-def from_address(engine: Engine, request: gr.Request) -> tuple[Any, ...]:
-    """Settings of the page's address: status, then a value for each of LINKED."""
-    given, wrong = brought(engine, named(ID, request))
-    if not 8 <= given.get("tokens", 8) <= LONGEST:
-        wrong.append(f"tokens must be a number from 8 to {LONGEST}")
-        del given["tokens"]
-    return values_of(given, wrong, LINKED)
-
-
-def plan_of(engine: Engine, prompt: str, tokens: int, repeats: int, target: str = "") -> Plan:
-    """The plan: plain decoding, EAGLE-2 and every trained N. UserError if there is no N."""
-    stops = engine.stops(target)
-    if not stops:
-        raise UserError(
-            "There is no MoA drafter for this target, so there is no N to sweep: choose another "
-            "target, or train drafters with python -m moa_core train drafters"
-        )
-    methods = [VANILLA, RIVAL] if RIVAL in engine.methods(target) else [VANILLA]
-    methods += [method_name("moa", stop) for stop in stops]
-    return Plan(
-        prompt, tuple(methods), int(repeats), int(tokens), tree=TREE, target=target,
-        most=len(methods),
-    )  # fmt: skip
+def link_html(engine: Engine, target: str = "") -> str:
+    """A link that compares every trained N, with one tree, in Side by side; "" if there is none."""
+    if not (stops := engine.stops(target)):
+        return ""
+    beside = [name for name in (VANILLA, RIVAL) if name in engine.methods(target)]
+    methods = ordered([*(method_name("moa", stop) for stop in stops), *beside][:MOST])
+    given = {"methods": ",".join(methods), "tokens": TOKENS, **TREE.as_dict()}
+    _, query = address_of(compare.ID, given)
+    return (
+        f'<p><a class="quiet-button" href="{escape(query)}" data-press="{PRESSED[compare.ID]}">'
+        "Compare these N on your own prompt →</a></p>"
+        f"<p class='note'>Side by side then runs {listed([*map(label, methods)])} in turns, with "
+        "one tree for all.</p>"
+    )
 
 
 def gains_html(found: Recording, sized: Recording | None = None) -> str:

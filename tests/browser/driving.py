@@ -29,7 +29,7 @@ NEW_RUN = f"old => (document.querySelector('{LANE}')?.dataset.id ?? old) !== old
 DONE = "() => ['done', 'stopped'].includes(document.querySelector('#stage').dataset.run)"
 KEPT = """view => {
   const text = document.querySelector(`${view ?? '#view .lane'} .text`).cloneNode(true);
-  for (const extra of text.querySelectorAll('.rejected, .more, .break')) extra.remove();
+  for (const extra of text.querySelectorAll('.rejected, .break')) extra.remove();
   return text.textContent;
 }"""
 

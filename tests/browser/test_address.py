@@ -8,8 +8,8 @@ from tests.browser.driving import HOLDS, RUN, open_tab, wait_for_status
 pytestmark = pytest.mark.browser
 
 ADDRESS, READY = "?tab=nowhere&__theme=light&method=moa-n1&prompt=First", RUN
-SHOWN = {"live": "#run", "compare": "#compare-run", "tli": "#sweep-run"}
-BOXES = {"Live": "#prompt", "Side by side": "#compare-prompt", "Layers (TLI)": "#sweep-prompt"}
+SHOWN = {"live": "#run", "compare": "#compare-run", "tli": "#layers-focus"}
+BOXES = {"Live": "#prompt", "Side by side": "#compare-prompt", "Network": "#net-prompt"}
 
 
 def stands(page, tab, named=None):
@@ -29,11 +29,11 @@ def test_back_and_forward_lead_from_tab_to_tab_without_loading_the_page(page):
     assert stands(page, "compare") and "method" not in page.url and "__theme=light" in page.url
     open_tab(page, "Layers (TLI)")
     assert stands(page, "tli")
-    page.wait_for_function(HOLDS, arg=["#sweep-prompt", "First"])
-    page.fill("#sweep-prompt textarea", "Second")
-    page.wait_for_function("sessionStorage.getItem('moa-prompt') === 'Second'")
     page.go_back()
     assert stands(page, "compare")
+    page.wait_for_function(HOLDS, arg=["#compare-prompt", "First"])
+    page.fill("#compare-prompt textarea", "Second")
+    page.wait_for_function("sessionStorage.getItem('moa-prompt') === 'Second'")
     page.go_back()
     assert stands(page, "live", "nowhere")
     page.wait_for_function(HOLDS, arg=["#prompt", "Second"])
@@ -48,12 +48,12 @@ def test_the_newest_prompt_is_in_every_tab_and_an_example_needs_no_server(page):
     mine = "A fox & a hen? ${6*7} <b>é</b>\nand more"
     open_tab(page, "Live")
     page.fill("#prompt textarea", mine)
-    tabs = [*BOXES, "Layers (TLI)"]
+    tabs = [*BOXES, "Network"]
     for name in tabs:
         open_tab(page, name)
         page.wait_for_function(HOLDS, arg=[BOXES[name], mine])
     page.route("**/gradio_api/**", lambda route: None)  # nothing is ever answered
-    page.locator("#sweep-examples").get_by_text("List").click()
+    page.locator("#net-examples").get_by_text("List").click()
     for name in tabs:
         open_tab(page, name)
         page.wait_for_function(HOLDS, arg=[BOXES[name], EXAMPLES["List"]])

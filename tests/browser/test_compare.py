@@ -25,7 +25,7 @@ HEADS = """() => Array.from(
   document.querySelectorAll('#compare-table [data-testid^=header-]'), cell => cell.title)"""
 TEXTS = """() => Array.from(document.querySelectorAll('.race .text'), lane => {
   const text = lane.cloneNode(true);
-  for (const extra of text.querySelectorAll('.special, .rejected, .more, .break')) extra.remove();
+  for (const extra of text.querySelectorAll('.special, .rejected, .break')) extra.remove();
   return text.textContent;
 })"""
 STOP_WHEN_FAR = """() =>

@@ -49,7 +49,7 @@ def test_a_trace_of_a_stranger_is_only_shown(page, tmp_path):
     for word in WORDS[:3] + WORDS[4:9]:
         assert word in written, word
     assert WORDS[0] in status(page) and WORDS[3] in status(page)
-    for place in page.locator("#view .token, #view .more").all()[:12]:
+    for place in page.locator("#view .token").all()[:12]:
         place.dispatch_event("mouseover")
     assert page.evaluate(HARM) == NONE
     open_tab(page, "Inside a cycle")

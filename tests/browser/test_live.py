@@ -173,10 +173,8 @@ def test_a_word_opens_its_cycle_and_rejected_guesses_are_shown_by_choice(page):
     assert page.locator(f"{TEXT} .rejected:visible").count() == 0
     press(page, "Show rejected guesses")
     assert page.locator(f"{TEXT} .rejected:visible").count() > 5
-    page.locator(f"{TEXT} .more").first.click()
-    tip = page.locator(f"{LANE} .tip")
-    assert "Also rejected in cycle" in tip.inner_text()
-    page.keyboard.press("Escape")
+    page.locator(f"{TEXT} .rejected").first.hover()
+    assert "rejected" in page.inner_text(f"{LANE} .tip")
     press(page, "Hide rejected guesses")
     page.locator(f"{TEXT} .cycle:nth-of-type(4) .token:not(.rejected)").last.click()
     page.mouse.move(2, 2)

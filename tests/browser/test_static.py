@@ -17,7 +17,7 @@ pytestmark = pytest.mark.browser
 
 WRITTEN = """() => {
   const text = document.querySelector('#view .lane[data-lane=drafter] .text').cloneNode(true);
-  const extras = '.rejected, .more, .break, .special, .partial';
+  const extras = '.rejected, .break, .special, .partial';
   for (const extra of text.querySelectorAll(extras)) extra.remove();
   return text.textContent;
 }"""

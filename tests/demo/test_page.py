@@ -18,7 +18,6 @@ from demo.compare import tab as compare
 from demo.engine import Engine
 from demo.share import query_of, settings_of
 from demo.space import BUNDLE, GPU_PRESET, NUMBERS, Chosen, chosen_preset, number
-from demo.tli import tab as tli
 from demo.ui import ICON, build_demo, launch_options
 from moa_core.errors import UserError
 from moa_core.loading.presets import PRESETS
@@ -207,16 +206,6 @@ def test_an_address_of_a_comparison_says_what_it_cannot_use(loads):
     assert (found["methods"], found["seed"]) == (["moa-n1"], 4)
     assert unset(found["repeats"]) and unset(found["tokens"])
     assert all(unset(value) for value in brought("?tab=live&repeats=2")[1].values())
-
-
-def test_a_sweep_comes_back_as_it_was(loads):
-    _, query = tli.address("A", 48, 3, "fake")
-    status, *found = tli.from_address(Engine(), request(query))
-    assert unset(status) and found == [48, 3]
-    wrong = "?tab=tli&tokens=400&repeats=2"
-    status, *found = tli.from_address(Engine(), request(wrong))
-    assert "from 8 to 256" in status["text"]
-    assert unset(found[0]) and found[1] == 2
 
 
 # ---- style sheets and scripts ----

@@ -63,7 +63,7 @@ def decodes_losslessly(url, log, note):
     """Two methods through the page's endpoint: the same text, and one of them in fewer calls."""
     client = Client(url, verbose=False)
     endpoints = client.view_api(print_info=False, return_format="dict")["named_endpoints"]
-    assert set(endpoints) == {"/decode", "/compare"}
+    assert set(endpoints) == {"/decode"}
     plain, slow = client.predict(PROMPT, "none", 24, api_name="/decode")
     job = client.submit(PROMPT, "moa-n1", 24, api_name="/decode")
     drafted, fast = job.result(60)

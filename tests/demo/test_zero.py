@@ -12,13 +12,11 @@ import pytest
 import demo.engine as module
 from demo import zero
 from demo.common.elements import SORRY
-from demo.compare import tab as compare
 from demo.compare.bench import run
 from demo.compare.run import Comparison
 from demo.engine import Engine, Request
 from demo.lesson import run as lesson
 from demo.live.api import answers
-from demo.tli import tab as tli
 from moa_core.decoding.trace import Finished, Prefilled
 from moa_core.drafters.registry import without_weights
 from tests.demo.compare.test_compare import SETTINGS
@@ -136,12 +134,9 @@ def test_a_live_run_comes_back_whole_and_its_process_is_used_again(engine, lende
 
 def test_every_tab_runs_elsewhere(engine, lender):
     made = Comparison(plan=SETTINGS.plan)
-    *_, last = run(engine, made, lambda: False, compare.drawn)
+    *_, last = run(engine, made, lambda: False)
     assert last["status"]["text"] == "All 4 runs are done." and last["tau"] is not None
     assert lender.asked.pop() == zero.borrowed_seconds(2 * 16 + 4 * 20)
-    made = Comparison(plan=tli.plan_of(engine, PROMPT, 20, 1))
-    *_, last = run(engine, made, lambda: False)
-    assert last["status"]["text"] == "All 3 runs are done."
     made = engine.prepare(lesson.request(engine, lesson.TRIALS["draft"], PROMPT, ""))
     assert "MoA N=0" in lesson.drawn(lesson.TRIALS["draft"], lesson.first_cycles(made))
     *_, (_, figures) = answers(engine, Request(PROMPT, "vanilla", 20))

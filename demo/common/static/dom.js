@@ -31,8 +31,6 @@ export function shape(tag, attributes, text) {
 export const button = (className, text, onclick, more) =>
   el("button", className, text, { type: "button", onclick, ...more });
 
-export const row = (tag, ...cells) => add(el("tr"), ...cells.map((cell) => el(tag, "", cell)));
-
 // A list of name-value pairs.
 export const pairList = (pairs) =>
   add(el("dl"), ...pairs.flatMap(([name, value]) => [el("dt", "", name), el("dd", "", value)]));

@@ -1,5 +1,6 @@
 // Tabs and their addresses: the address names the open tab, and Back and Forward move between tabs.
 import "./charts.js";
+import { calm } from "./dom.js";
 import "./inputs.js";
 import { newest, replace } from "./prompt.js";
 
@@ -104,11 +105,12 @@ export function openTab({ tab, settings = {}, prompt, press = "" }) {
   trigger("follow"); // the server reads the settings
 }
 
-const PROMPTS = "#prompt textarea, #compare-prompt textarea, #sweep-prompt textarea";
+const PROMPTS = "#prompt textarea, #compare-prompt textarea";
 const seen = (node) => node?.checkVisibility();
 
-/** The settings of an address are there: press the button that its link named. */
-export function followed() {
+/** The settings that a tab reads from an address are there: press the button that its link named. */
+export function followed(tab) {
+  if (tab !== named()) return;
   const id = pending;
   pending = "";
   const press = (tries) => {
@@ -138,7 +140,6 @@ export function showResults(id) {
   if (!results?.checkVisibility()) return;
   const { top } = results.getBoundingClientRect();
   if (top >= 0 && top < 0.5 * window.innerHeight) return;
-  const still = window.matchMedia("(prefers-reduced-motion: reduce)").matches;
   // Not scrollIntoView: in Chromium, it would move the starting point of the Tab key.
-  window.scrollBy({ top: top - 12, behavior: still ? "instant" : "smooth" });
+  window.scrollBy({ top: top - 12, behavior: calm.matches ? "instant" : "smooth" });
 }

@@ -1,5 +1,5 @@
 // The text of one run, token by token. view.py beside this file lists the lines that it draws.
-import { add, button, el, many, pairList, putBeside, quoted, row, tipBox } from "../static/dom.js";
+import { add, el, many, pairList, putBeside, quoted, tipBox } from "../static/dom.js";
 
 const KINDS = {
   first: "first token: the target’s own, after the prefill",
@@ -9,10 +9,9 @@ const KINDS = {
   offline: "written offline: unchecked, may be wrong",
   confirmed: "written offline, then confirmed by the target",
   changed: "written offline, then changed: the target chose another token",
-  kept: "written offline and kept: not the target’s",
 };
 // The hook's value by kind: like the bonus, the first token is the target's own.
-const HOOKS = { first: "bonus", confirmed: "accepted", changed: "offline", kept: "offline" };
+const HOOKS = { first: "bonus", confirmed: "accepted", changed: "offline" };
 /** What ended a text, by the reason in its last line. */
 export const ENDINGS = {
   eos: "the model ended its answer",
@@ -23,7 +22,6 @@ export const ENDINGS = {
   lost: "ended because the server could not be reached",
   error: "ended by an error",
 };
-const LISTED = 12; // rejected guesses named in the tip of "+14"
 
 export const percent = (p) =>
   p === null ? "–" : p > 0 && p < 0.001 ? "< 0.1 %" : `${(p * 100).toFixed(1)} %`;
@@ -54,24 +52,11 @@ function drafted(tree, node) {
   return [tree.texts[node], ...odds, tree.special.includes(node)];
 }
 
-// The rejected nodes that are not in the line, the most probable first: [token, text before it].
-function others({ tree, branch }) {
-  if (!tree) return [];
-  const shown = new Set([0, ...tree.path, ...branch]);
-  const reach = [1];
-  for (let node = 1; node < tree.texts.length; node += 1)
-    reach[node] = reach[tree.parents[node]] * tree.draft[node];
-  const rest = Object.keys(tree.texts).map(Number).filter((node) => !shown.has(node));
-  rest.sort((one, other) => reach[other] - reach[one]);
-  return rest.map((node) => [drafted(tree, node), tree.texts[tree.parents[node]]]);
-}
-
 /** pointed: told of the cycle under pointer or keyboard, null for none; chosen: of one pressed. */
 export class TokenView {
   #details = new WeakMap(); // token element -> its tooltip's content
   #current = null; // the token that Tab reaches; arrow keys move from it
   #told = null; // the cycle that was pointed at last
-  #pinned = null; // the pressed "+6": its tooltip stays until the next press
   #stretch = null; // offline text that waits for verification
   #holds = false; // whether struck text stays in sight, and the newest does not
   #outcome = [0, 0]; // offline tokens confirmed and changed since the link was lost
@@ -85,7 +70,7 @@ export class TokenView {
   }
 
   clear() {
-    this.#current = this.#pinned = this.#stretch = null;
+    this.#current = this.#stretch = null;
     this.link = this.root.dataset.link = "";
     this.#holds = false;
     this.text.replaceChildren();
@@ -105,7 +90,7 @@ export class TokenView {
   /** The text that was kept. */
   get written() {
     const kept = this.text.cloneNode(true);
-    for (const node of kept.querySelectorAll(".rejected, .more, .break")) node.remove();
+    for (const node of kept.querySelectorAll(".rejected, .break")) node.remove();
     return kept.textContent;
   }
 
@@ -135,11 +120,7 @@ export class TokenView {
     const shown = special ? chip(piece) : piece;
     if (shown) mark(node, kind === "rejected" ? shown.replaceAll("\n", "↵") : shown);
     else add(node, el("span", "mark partial", "·"));
-    return this.#reachable(node, { kind, piece, draft, target, ...about });
-  }
-
-  #reachable(node, about) {
-    this.#details.set(node, about);
+    this.#details.set(node, { kind, piece, draft, target, ...about });
     node.tabIndex = this.#current ? -1 : 0;
     this.#current ||= node;
     return node;
@@ -165,12 +146,6 @@ export class TokenView {
     });
     if (line.after === line.accepted.length) strike();
     if (line.bonus) add(box, this.#token("bonus", line.bonus, place()));
-    const rest = others(line);
-    if (rest.length) {
-      const ariaLabel = many(rest.length, "more rejected guess", "more rejected guesses");
-      const more = button("more", `+${rest.length}`, null, { ariaLabel });
-      add(box, this.#reachable(more, { cycle: number, others: rest }));
-    }
     this.#close(box);
     return box;
   }
@@ -197,14 +172,13 @@ export class TokenView {
 
   // A cycle replaces offline text; tokens that the target changed are shown struck out.
   #heal(line, box) {
-    const { confirmed = 0, kept = 0, changed = 0 } = line;
+    const { confirmed = 0, changed = 0 } = line;
     const sure = [...box.querySelectorAll(".token:not(.rejected)")];
     const nodes = this.#unproved;
-    const gone = nodes.splice(confirmed + kept, changed);
+    const gone = nodes.splice(confirmed, changed);
     for (const node of sure.slice(0, confirmed)) this.#become("confirmed", node);
-    for (const node of sure.slice(0, kept)) this.#become("kept", node, "accepted");
-    for (const node of gone) this.#become("changed", node, "offline");
-    nodes.slice(0, confirmed + kept).forEach((node, place) => this.#giveWay(node, sure[place]));
+    for (const node of gone) this.#become("changed", node);
+    nodes.slice(0, confirmed).forEach((node, place) => this.#giveWay(node, sure[place]));
     this.#holds ||= gone.length > 0;
     if (gone.length) {
       // Like a rejected line break, it is shown but does not break the line.
@@ -220,8 +194,8 @@ export class TokenView {
     else add(this.text, this.#stretch); // waiting text stays at the end
   }
 
-  #become(kind, node, before = "offline") {
-    node.classList.remove(before);
+  #become(kind, node) {
+    node.classList.remove("offline");
     node.classList.add(kind);
     node.dataset.token = HOOKS[kind] ?? kind;
     this.#details.get(node).kind = kind;
@@ -241,14 +215,6 @@ export class TokenView {
   // ---- the tip ----
 
   #describe(about) {
-    if (about.others) {
-      const table = add(el("table"), row("th", "guess", "after", "drafter", "target"));
-      for (const [[piece, draft, target], before] of about.others.slice(0, LISTED))
-        add(table, row("td", quoted(piece), quoted(before), percent(draft), percent(target)));
-      const rest = about.others.length - LISTED;
-      const head = el("p", "", `Also rejected in cycle ${about.cycle}:`);
-      return rest > 0 ? [head, table, el("p", "", `and ${rest} less probable ones`)] : [head, table];
-    }
     const name = about.piece ? quoted(about.piece) : "part of a character";
     const pairs = [["position, prompt included", String(about.position)]];
     if (about.cycle) pairs.unshift(["cycle", String(about.cycle)]);
@@ -270,42 +236,32 @@ export class TokenView {
   }
 
   #at({ target }) {
-    const node = target.closest?.(".token, .more");
-    return node && this.#details.has(node) ? node : null;
+    return target.closest(".token");
   }
 
   #listen() {
     const { text } = this;
     for (const kind of ["mouseover", "focusin"])
-      text.addEventListener(kind, (event) => this.#pinned || this.#point(this.#at(event)));
+      text.addEventListener(kind, (event) => this.#point(this.#at(event)));
     for (const kind of ["mouseleave", "focusout", "scroll"])
-      text.addEventListener(kind, () => this.#pinned || this.#point());
-    document.addEventListener("click", (event) => this.#press(text.contains(event.target) ? this.#at(event) : null));
+      text.addEventListener(kind, () => this.#point());
+    text.addEventListener("click", (event) => this.#press(this.#at(event)));
     text.addEventListener("keydown", (event) => this.#keyed(event));
   }
 
   #press(node) {
-    const opens = node?.matches(".more") && node !== this.#pinned;
-    if (!node && !this.#pinned) return;
-    this.#pinned?.setAttribute("aria-expanded", "false");
-    this.#pinned = opens ? node : null;
-    this.#point(this.#pinned);
-    this.#pinned?.setAttribute("aria-expanded", "true");
-    if (node?.matches(".token")) this.chosen(this.#details.get(node).cycle ?? 1);
+    if (node) this.chosen(this.#details.get(node).cycle ?? 1);
   }
 
   #keyed(event) {
-    if (event.key === "Escape") {
-      this.#pinned = null;
-      this.#point();
-    }
+    if (event.key === "Escape") this.#point();
     const from = this.#at(event);
-    if (event.key === "Enter" && from?.matches(".token")) this.chosen(this.#details.get(from).cycle ?? 1);
+    if (event.key === "Enter") this.#press(from);
     const steps = { ArrowRight: 1, ArrowLeft: -1, Home: -Infinity, End: Infinity };
     if (!from || !(event.key in steps)) return;
     event.preventDefault();
     event.stopPropagation(); // else the player would step as well
-    const all = [...this.text.querySelectorAll(".token, .more")].filter((node) => node.offsetParent);
+    const all = [...this.text.querySelectorAll(".token")].filter((node) => node.offsetParent);
     const place = all.indexOf(from) + steps[event.key];
     const next = all[Math.max(0, Math.min(all.length - 1, place))];
     if (this.#current) this.#current.tabIndex = -1;

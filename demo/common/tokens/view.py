@@ -18,8 +18,8 @@ A tree has a column per property of its nodes, the root first: "texts", "parents
 "path", the accepted ones; "bonus", the target's own token, and its odds.
 
 A cycle replaces offline tokens. "confirmed" counts its tokens that had been written alone as well,
-"changed" the offline tokens after them that now go, "kept" its tokens that stay unverified. An
-"end" may say how many offline tokens are "dropped".
+"changed" the offline tokens after them that now go. An "end" may say how many offline tokens are
+"dropped".
 """
 
 from __future__ import annotations
@@ -144,7 +144,7 @@ class Feed:
             line |= {"branch": [], "tree": None}
             for token, prob in zip(line["accepted"], probs, strict=False):
                 token[1] = round(prob, 4)
-        said = {"confirmed": healed.confirmed, "changed": healed.changed, "kept": healed.kept}
+        said = {"confirmed": healed.confirmed, "changed": healed.changed}
         return line | {name: count for name, count in said.items() if count}
 
     def _verified(self, drafted: Drafted, verified: Verified) -> Line:

@@ -6,6 +6,7 @@ import { shape, withAttributes } from "../static/dom.js";
 // levels' names, 0 for none; longest: characters of a token that are drawn; numbers: with odds.
 export const WIDE = { row: 30, box: 24, gap: 28, top: 28, longest: 16, font: 13, pad: 9, numbers: true };
 export const SMALL = { row: 25, box: 20, gap: 16, top: 0, longest: 12, font: 12, pad: 6, numbers: false };
+const FAMILY = "IBM Plex Sans"; // of the letters, to measure them
 const pen = document.createElement("canvas").getContext("2d");
 
 // The space before a word is the gap before its box; other white space is made visible.
@@ -66,19 +67,19 @@ export function arrange(cycle) {
   return { nodes, rows: rows + 1 };
 }
 
-function widthOf(text, size, family) {
-  pen.font = `${size}px ${family}`;
+function widthOf(text, size) {
+  pen.font = `${size}px ${FAMILY}`;
   return pen.measureText(text).width;
 }
 
 // Left edge of each level; a level is as wide as its widest node.
-function columns(nodes, texts, family, look) {
+function columns(nodes, texts, look) {
   const widths = [];
   for (const node of nodes) {
     node.label = short(texts[node.token], look.longest);
     if (!look.numbers) node.number = "";
-    node.wide = widthOf(node.label, look.font, family);
-    const small = node.number ? 7 + widthOf(node.number, look.font - 2, family) : 0;
+    node.wide = widthOf(node.label, look.font);
+    const small = node.number ? 7 + widthOf(node.number, look.font - 2) : 0;
     node.width = Math.max(look.box + 4, node.wide + small + 2 * look.pad);
     widths[node.level] = Math.max(widths[node.level] ?? 0, node.width);
   }
@@ -117,10 +118,10 @@ function box(node, look) {
   return group;
 }
 
-/** A draft tree in an svg element. family: of its letters, to measure them. */
+/** A draft tree in an svg element. */
 export class Tree {
-  constructor(family, look = WIDE, attributes = {}) {
-    Object.assign(this, { family, look, svg: shape("svg", attributes), nodes: [] });
+  constructor(look = WIDE, attributes = {}) {
+    Object.assign(this, { look, svg: shape("svg", attributes), nodes: [] });
   }
 
   clear() {
@@ -132,7 +133,7 @@ export class Tree {
   draw(cycle, texts) {
     const { look } = this;
     const { nodes, rows } = arrange(cycle);
-    const lefts = columns(nodes, texts, this.family, look);
+    const lefts = columns(nodes, texts, look);
     for (const node of nodes)
       [node.x, node.y] = [lefts[node.level], look.top + node.row * look.row + 2];
     const drafted = Math.max(0, ...nodes.filter((node) => node.kind !== "bonus").map((node) => node.level));

@@ -6,7 +6,7 @@
 //   drafter.tell("cut")     or "mend", "stop"; drafter.link(delay, up, down)
 // and hears each event of worker.js, after `state`, `share` and `words` have followed it:
 //   "none"        it cannot draft here, and `words` says why: the server cuts the link instead
-//   "not loaded"  `bytes` to download, `left` of them
+//   "not loaded"  `bytes` to download, `left` of them, in the parts `missing`
 //   "loading"     `share` of it is here
 //   "ready"       `tree`: the shape that it was made for
 //   "offline"     it writes alone
@@ -33,7 +33,7 @@ export class Device {
   choose(name) {
     if (name === this.name) return;
     this.worker?.terminate();
-    Object.assign(this, { name, state: "none", share: 0, bytes: 0, left: 0, words: lacking() });
+    Object.assign(this, { name, state: "none", share: 0, bytes: 0, left: 0, missing: null, words: lacking() });
     if (this.words) return this.heard({ type: "failed", words: this.words });
     this.worker = new Worker(`${this.base}/js/worker.js`, { type: "module" });
     this.worker.onmessage = ({ data }) => this.hear(data);
@@ -60,6 +60,11 @@ export class Device {
     this.worker?.postMessage({ do: what });
   }
 
+  /** Whether it can `run`. */
+  get ready() {
+    return ["ready", "offline"].includes(this.state);
+  }
+
   /** What there is to know before `load`. */
   get advice() {
     const { connection: { saveData } = {}, deviceMemory = 8 } = navigator;
@@ -69,8 +74,8 @@ export class Device {
   }
 
   hear(event) {
-    const { type, words = "", ...more } = event, loaded = ["ready", "offline"].includes(this.state);
-    if (type === "facts") Object.assign(this, { state: "not loaded", bytes: more.bytes, left: more.left });
+    const { type, words = "", ...more } = event, loaded = this.ready;
+    if (type === "facts") Object.assign(this, more, { state: "not loaded" });
     if (type === "progress") this.share = more.bytes / this.bytes;
     if (type === "ready") this.tree = more.tree;
     if (type === "offline token") this.state = "offline";

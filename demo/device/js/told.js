@@ -1,11 +1,10 @@
-// Turns events into lines for the page, as in demo/common/tokens/view.py, and the text so far.
+// Turns events into lines for the page, as in demo/common/tokens/view.py.
 import { Reader } from "./text.js";
 
 export class Told {
   ids = [];
   alone = [];
   cycle = 0;
-  text = "";
   parted = null;
 
   /** count: tokens of the prompt. */
@@ -13,13 +12,11 @@ export class Told {
     Object.assign(this, { words, count, reader: new Reader(words) });
   }
 
-  /** The event with its line, the verified text, and the text written alone after it. */
+  /** The event with its line; `parted` is where the target changed text that was written alone. */
   after(event) {
-    const line = this[event.type.replace(" ", "_")]?.(event), { text, parted } = this;
-    const provisional = this.alone.map(({ piece }) => piece).join("");
-    const told = { ...event, line, text, provisional, parted };
+    const line = this[event.type.replace(" ", "_")]?.(event), told = { ...event, line, parted: this.parted };
     if (event.type !== "finished") return told;
-    return { ...told, ids: this.ids, alone: this.alone.map(({ token }) => token) };
+    return { ...told, ids: this.ids, alone: this.alone };
   }
 
   prefilled({ token, position, prob }) {
@@ -41,14 +38,13 @@ export class Told {
   offline_token({ token, position, prob }) {
     this.alone.length = position - this.count - this.ids.length; // it may have started again
     if (!this.alone.length) this.aside = new Reader(this.words, this.ids);
-    const piece = this.aside.push(token);
-    this.alone.push({ token, piece });
-    return { offline: this.token(token, piece, prob, null), at: position };
+    this.alone.push(token);
+    return { offline: this.token(token, this.aside.push(token), prob, null), at: position };
   }
 
   verified({ path, emitted, tokens, probs, drafts }) {
     const { tree, position, offline } = this.draft, { alone } = this;
-    const late = emitted.findIndex((token, at) => token !== alone[at]?.token);
+    const late = emitted.findIndex((token, at) => token !== alone[at]);
     const confirmed = late < 0 ? emitted.length : late;
     const parted = late >= 0 && alone.length > 0, changed = parted ? alone.length - confirmed : 0;
     if (changed) this.parted = { at: this.ids.length + confirmed + 1 };
@@ -82,10 +78,8 @@ export class Told {
   }
 
   push(token) {
-    const piece = this.reader.push(token);
     this.ids.push(token);
-    this.text += piece;
-    return piece;
+    return this.reader.push(token);
   }
 
   token(token, piece, draft, target) {

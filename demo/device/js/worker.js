@@ -1,7 +1,7 @@
 // The drafter's own thread. device.js, on the page, is the way to it. It is told:
 //   {do: "open", base, name}   look a drafter up           -> "facts" {bytes, left: of them to fetch,
 //                              missing: the parts with them, as [hash, bytes, bytes sent]}
-//   {do: "fetch"}              fetch and open it           -> "progress" {bytes}, "ready" {facts}
+//   {do: "fetch"}              fetch and open it           -> "progress" {bytes}, "ready" {tree}
 //   {do: "run", prompt, count, tree, patience, sampling, kind, cutAt, pause}   decode
 //                              token ids -> events, as told.js tells them, the last one with the
 //                              whole trace; cutAt: tokens after which the link is cut; pause: ms
@@ -25,16 +25,15 @@ const jobs = {
   async open(asked) {
     base = new URL(asked.base, self.location).href;
     found = await facts(base, asked.name);
-    const { name, bytes, left, missing } = found;
-    postMessage({ type: "facts", name, bytes, left, missing });
+    const { bytes, left, missing } = found;
+    postMessage({ type: "facts", bytes, left, missing });
   },
 
   async fetch() {
     const files = await download(base, found, (bytes) => postMessage({ type: "progress", bytes }));
     words = new Words(JSON.parse(new TextDecoder().decode(files.words)), found.special);
     model = await open(found, files);
-    const { name, tree, context, tli } = found;
-    postMessage({ type: "ready", name, tree, context, tli });
+    postMessage({ type: "ready", tree: found.tree });
   },
 
   async run({ prompt, count, kind, pause = 0, ...asked }) {

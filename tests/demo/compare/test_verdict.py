@@ -8,7 +8,7 @@ import pytest
 
 from demo.compare.bench import told
 from demo.compare.rows import table
-from demo.compare.verdict import verdict, which_n
+from demo.compare.verdict import verdict
 from moa_core.decoding.tree import AUTO, TreeSettings
 from tests.demo.compare.comparisons import row_of
 
@@ -50,21 +50,6 @@ def test_what_is_close_and_what_is_not_known_is_said():
     assert verdict([]) == verdict([EAGLE]) == []
     assert verdict([row_of(name, None, None) for name in ("moa-n1", "eagle2")]) == []
     assert told([]) == ""
-
-
-def test_which_n_is_answered_with_names():
-    more, less = (
-        row_of("moa-n3", (4.0,) * 3, (90, 88, 92)),
-        row_of("moa-n1", (3.6,) * 3, (119, 117, 120)),
-    )
-    said = [words.replace("\u00a0", " ") for words in which_n([FAST, less, more, EAGLE])]
-    assert said == [
-        "Most tokens per model call: N = 3 (4.00); N = 0: 3.60, N = 1: 3.60. "
-        "Fastest: N = 0, too close to call with N = 1.",
-        "few model calls (31): trust a longer text more", "same text ✓",
-    ]  # fmt: skip
-    assert len(which_n([replace(FAST, calls=90), replace(more, calls=80)])) == 2
-    assert which_n([FAST, EAGLE]) == verdict([FAST, EAGLE])
 
 
 @pytest.mark.parametrize("seed", range(5))

@@ -23,7 +23,7 @@ def test_links_have_settings_that_the_live_tab_reads():
         settings = parse_qs(link.address.removeprefix("?"), strict_parsing=True)
         assert set(settings) <= LIVE and len(settings["tab"]) == 1
         assert set(settings) <= {"tab", "prompt"} or settings["tab"] == ["live"]
-        assert bool(link.press) == (settings["tab"] != ["network"])
+        assert bool(link.press) == (settings["tab"] not in (["network"], ["tli"]))
     tabs = {parse_qs(link.address[1:])["tab"][0] for link in links}
     assert tabs >= {"live", "compare", "tli", "network"}
 

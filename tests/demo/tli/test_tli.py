@@ -1,42 +1,21 @@
-"""The tab Layers (TLI): what is swept, its sentences, its charts and its drawing."""
+"""The tab Layers (TLI): its sentences, its table, its drawing, and its link to a comparison."""
 
 import re
+from types import SimpleNamespace
+from urllib.parse import parse_qsl
 from xml.etree import ElementTree
 
 import pytest
 
 import demo.engine as module
-from demo.common import measure as measuring
-from demo.compare.run import Comparison, compare
+from demo.compare import tab as compare
 from demo.engine import Engine
 from demo.tli.drawing import drawing_html
 from demo.tli.stops import STOPS
-from demo.tli.tab import TREE, advice_html, choices, gains_html, plan_of
-from moa_core.decoding.decode import Settings
-from moa_core.errors import UserError
+from demo.tli.tab import TREE, advice_html, choices, gains_html, link_html
 from moa_core.loading.catalog import Installed
-from tests.demo.conftest import PROMPT
+from tests.demo.conftest import unset
 from tests.demo.results.made_up import figures, recording
-
-
-def test_plain_decoding_eagle_2_and_every_n_take_turns_with_one_tree(loads, monkeypatch):
-    monkeypatch.setattr(measuring, "INTERVAL", 1e9)
-    engine = Engine()
-    made = Comparison(plan=plan_of(engine, PROMPT, 30, 2))
-    methods = list(made.plan.methods)
-    assert methods[0] == "vanilla" and {"moa-n0", "moa-n1"} < set(methods)
-    steps = list(compare(engine, made))
-    assert [step.method for step in steps if step.run][: len(methods)] == methods
-    assert [len(found) for found in made.traces.values()] == [2] * len(methods)
-    assert {item.tree for item in loads if isinstance(item, Settings)} == {TREE}
-
-
-def test_what_cannot_be_swept_is_refused(loads, monkeypatch):
-    with pytest.raises(UserError, match="1 to 5"):
-        plan_of(Engine(), PROMPT, 20, 6)
-    monkeypatch.setattr(module, "bundle", lambda: Installed("fake", {}))
-    with pytest.raises(UserError, match="no N to sweep"):
-        plan_of(Engine(), PROMPT, 20, 1)
 
 
 @pytest.mark.parametrize("tli", range(4))
@@ -56,6 +35,20 @@ def test_the_stops_are_those_that_are_trained(monkeypatch):
         monkeypatch.setattr(module, "bundle", lambda trained=trained: Installed("fake", trained))
         found = choices(Engine())
         assert [stop for _, stop in found["choices"]] == stops and found["value"] == 3
+
+
+def test_every_n_that_is_trained_is_compared_with_one_tree(loads, monkeypatch):
+    engine = Engine()
+    [(address, press)] = re.findall(r'href="(.+?)" data-press="(.+?)"', link_html(engine))
+    assert press == "compare-run"
+    query = dict(parse_qsl(address.replace("&amp;", "&").removeprefix("?")))
+    status, *values = compare.from_address(engine, SimpleNamespace(query_params=query))
+    found = dict(zip(compare.LINKED, values, strict=True))
+    assert unset(status) and found["methods"] == ["moa-n0", "moa-n1", "vanilla"]
+    assert [found[name] for name in ("depth", "breadth", "budget")] == [5, 4, 11]
+    assert not found["auto_tree"] and str(TREE) == "5-4-11"
+    monkeypatch.setattr(module, "bundle", lambda: Installed("fake", {}))
+    assert link_html(Engine()) == ""
 
 
 def cells(page):

@@ -1,0 +1,57 @@
+"""The tab Layers (TLI), driven as a visitor would."""
+
+import pytest
+
+from demo.results.tab import ours
+from demo.tli.tab import RECORDED
+from tests.browser.conftest import every_look, keep_picture
+from tests.browser.driving import SEEN, can_be_read, chart, open_tab, wait_for_status
+
+pytestmark = pytest.mark.browser
+
+FITS = "table => table.getBoundingClientRect().right <= window.innerWidth"
+ADDRESS, READY = "?tab=tli", "#layers-link a"
+
+
+def test_the_drawing_follows_the_n_in_focus_beside_what_each_n_gains(page):
+    assert page.get_by_role("tab", name="Layers (TLI)").get_attribute("aria-selected") == "true"
+    labels = page.locator("#layers-focus label").all_inner_texts()
+    assert [words.strip() for words in labels if words.startswith("N")] == ["N = 0", "N = 1"]
+    for tli in (0, 1):  # the trained ones
+        page.get_by_label(f"N = {tli}", exact=True).check()
+        page.wait_for_selector(f"#layers-drawing svg:has-text('What N = {tli} means')")
+        assert page.locator("#layers-drawing path.bonus").count() == tli
+    recorded = next(one for one in ours() if one.name == RECORDED)
+    rows = page.locator("#layers-gains tr").all_inner_texts()
+    assert f"{recorded.methods['moa-n0']['tau']:.2f}" in rows[1] and "4.56" in rows[5]
+    assert page.inner_text("#layers-about .conclusion").startswith("Take N")
+    card = page.request.get(page.locator("#layers-gains a").evaluate("one => one.href"))
+    assert "How they were trained" in card.text()
+    for _ in every_look(page):
+        assert can_be_read(
+            page, "#layers-about p", "#layers-gains p", "#layers-gains td", "#layers-link a",
+            ".tli-drawing figcaption",
+        )  # fmt: skip
+        assert page.locator("#layers-gains table").evaluate(FITS)
+        keep_picture(page, "tli")
+
+
+def test_its_link_compares_every_n_on_the_visitors_prompt(page):
+    page.set_viewport_size({"width": 1280, "height": 800})
+    assert page.evaluate(SEEN, "#layers-link a")  # all of it is on one screen
+    open_tab(page, "Live")
+    page.fill("#prompt textarea", "Tell me a story.")
+    open_tab(page, "Layers (TLI)")
+    page.click("#layers-link a")
+    wait_for_status(page, "All 12 runs are done.", "compare-")
+    bars, _ = chart(page, "compare-tau")["data"]
+    assert bars["y"] == ["MoA N=0", "MoA N=1", "EAGLE-2", "Plain"]
+    assert page.locator("#compare-prompt textarea").input_value() == "Tell me a story."
+    assert "each with its own trees" not in page.inner_text("#compare-verdict")
+    assert page.inner_text("#compare-table").count("5-4-11") == 3  # plain decoding has no tree
+
+
+def test_an_old_address_of_it_opens_without_an_error(open_page):
+    page = open_page("?tab=tli&tokens=48&repeats=2&prompt=Hi", ready="#layers-link a")
+    assert page.locator("#layers-drawing svg").is_visible()
+    assert page.locator(".status-line[data-kind=error]:visible").count() == 0
