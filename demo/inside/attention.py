@@ -17,7 +17,7 @@ import plotly.graph_objects as go
 from demo.common.figures import name_of
 from demo.common.methods import family, label
 from demo.engine import Engine
-from demo.inside.charts import layers_read, short, text_read
+from demo.inside.charts import grouped, layers_read, short, text_read
 from demo.inside.view import cycles_of
 from demo.zero import borrow
 from moa_core.decoding.trace import Prefilled, Trace
@@ -142,7 +142,11 @@ def takeaway(looked: Look, trace: Trace) -> str:
         _, mean = looked.layers
         most = max(range(len(mean)), key=mean.__getitem__)
         share, even = mean[most], 1 / len(mean)
-        said = f"layer {most + 1} of {len(mean)} ({share:.0%}; an even share is {even:.0%}) and "
+        size = len(grouped(len(mean), looked.tli)[0])
+        bar = f"; each bar is the mean of {size} layers" * (size > 1)
+        said = (
+            f"layer {most + 1} of {len(mean)} ({share:.0%}; an even share is {even:.0%}{bar}) and "
+        )
     read = [fmean(column) for column in zip(*looked.text, strict=True)][-len(tokens) :]
     best = sorted(range(len(tokens)), key=lambda place: -read[place])[:2]
     named = " and ".join(

@@ -79,7 +79,7 @@ def _connect(
     def work(_: Visit, stop: Callable[[], bool], *asked: str) -> Iterator[tuple[Any, ...]]:
         trace = first_cycles(shared.engine.prepare(request(shared.engine, trial, *asked), stop))
         at = telling(trace)[1]
-        said = f"Cycle {at + 1} of a run just now: of its first cycles, it shows most."
+        said = f"Cycle {at + 1} of your run: of its first cycles, the one that shows the most."
         yield say(said, "done"), drawn(trial, trace, at)
 
     connect(shared, run, stop, work, [prompt, shared.target], [status, result])

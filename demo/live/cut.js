@@ -2,10 +2,10 @@
 import { add, button, el } from "../common/static/dom.js";
 
 const HERE = {
-  none: ({ words }) => words || "Offline writing: not loaded.",
-  "not loaded": ({ advice }) => `Offline writing: not loaded. ${advice}`,
-  loading: ({ share }) => `Offline writing: loading, ${Math.floor(100 * share)} %.`,
-  ready: () => "Offline writing: ready in this browser.",
+  none: ({ words }) => words || "To write without the server, this browser needs the drafter.",
+  "not loaded": ({ advice }) => `To write without the server, this browser needs the drafter. ${advice}`,
+  loading: ({ share }) => `The drafter comes into this browser: ${Math.floor(100 * share)} %.`,
+  ready: () => "The drafter is ready in this browser.",
   offline: () => "The drafter writes alone, in this browser.",
 };
 
@@ -34,7 +34,7 @@ export class Cut {
       : "Connected. If you cut it, the drafter writes on alone.";
     this.sized = state === "not loaded";
     const elsewhere = cut && running && state !== "offline";
-    this.here.textContent = elsewhere ? "The cut is simulated: the drafter runs on the server." : HERE[state](device);
+    this.here.textContent = elsewhere ? "Simulated: the drafter runs on the server." : HERE[state](device);
     this.more.textContent = this.sized ? "Download it" : state === "none" && !words && able ? "See its size" : "";
   }
 }

@@ -9,7 +9,7 @@ const SAYS = {
     `${many(drafts, "guess", "guesses")}: ${kept} accepted` +
     (bonus ? ", 1 token from the target." : `; the text ends here${written < kept ? `, after ${written} of them` : ""}.`),
 };
-const SLOW = [900, 1100]; // ms until the target is asked, and until its verdict
+const SLOW = [2500, 2500]; // ms until the target is asked, and until its verdict
 
 // The cycle as Tree draws it, the bonus after the nodes.
 function drawable({ tree, bonus, accepted }) {

@@ -159,14 +159,17 @@ class Visitor:
             engine.worker.leave(self._who)
 
     def _decode(self, lane: str, request: Any, stop: Stop, after: int | None = None) -> None:
+        own: list[Cuttable] = []  # this run's link: another run may begin before this one ends
+
         def link(target: Target, drafter: Drafter) -> Cuttable:
-            self._cut = Cuttable(target, drafter, after, look=1 / ALONE)
-            return self._cut
+            own.append(Cuttable(target, drafter, after, look=1 / ALONE))
+            self._cut = own[0]
+            return own[0]
 
         run = self._engine.prepare(request, stop, link if lane == "drafter" else None)
         tokenizer = tokenizer_of(run.target)
         feed = Feed(TokenText(tokenizer), lane)
-        self._say({**feed.head(token_hex(4), run.trace), "cuttable": self._cut is not None})
+        self._say({**feed.head(token_hex(4), run.trace), "cuttable": bool(own)})
         try:
             for batch in paced(run.events):
                 for line in feed.lines(batch):
@@ -175,7 +178,8 @@ class Visitor:
             self._say(feed.broken())
             raise
         finally:
-            self._cut = None
+            if self._cut in own:
+                self._cut = None
         record_words(run.trace, tokenizer)
         self._say({"lane": lane, "trace": run.trace.to_json()})
 

@@ -201,6 +201,8 @@ export class Stage {
     if (this.how === "done" && !this.measured) this.#chart();
     else if (!this.measured) this.charts.clear("No charts: this run is not complete.");
     this.#show(this.#best);
+    if (!this.drafter.view.link) // else the words that the target changed are in sight
+      for (const { view } of Object.values(this.lanes)) view.text.scrollTop = 0; // to be compared
     this.tell();
   }
 
@@ -251,7 +253,7 @@ export class Stage {
   #now() {
     const { head, root } = this.drafter;
     if (!head) return this.live ? "Waiting for the first token." : "Press Run: a drafter guesses, the model checks.";
-    if (!this.live && !this.player.playing) return this.#where ? `After cycle ${this.#where} of ${this.drafter.all.length}.` : "After the prompt’s call.";
+    if (!this.live && !this.player.playing) return this.#where ? `After cycle ${this.#where} of ${this.drafter.all.length}.` : "The first call only reads the prompt: nothing is guessed yet.";
     if (root.dataset.link === "lost") return `The link is cut: the drafter ${this.#written ? "has written all it may, and waits for the target" : "writes on alone, unchecked"}.`;
     if (head.method === "vanilla") return "Plain decoding: one word per model call.";
     return `${head.label} is writing. Underlined words were guessed right.`;
@@ -281,7 +283,7 @@ export class Stage {
     if (!this.measured) return this.#once();
     if (!this.complete || !("vanilla" in this.measured.over)) return [];
     const { vanilla: over } = this.measured.over;
-    if (over === null) return [". Speed: the runs overlap."];
+    if (over === null) return [`. Speed: ${this.#rates}too close to call.`];
     if (typeof over === "string") return [`, ${over} here: by how much changes from run to run.`];
     const shown = figure("speedup", over, times(over));
     shown.classList.toggle("slower", over < 1);
@@ -295,7 +297,12 @@ export class Stage {
     if (!this.complete || !ours || !theirs || this.drafter.head.method === "vanilla") return [];
     const over = ours / theirs;
     const cut = this.drafter.view.link ? ", the cut included" : "";
-    return [` This run: ${over < 0.9 ? "slower" : over > 1.1 ? "faster" : "about as fast"}${cut}; one run varies.`];
+    return [` This run: ${over < 0.9 ? "slower" : over > 1.1 ? "faster" : "about as fast"}, ${this.#rates}one run each${cut}.`];
+  }
+
+  get #rates() {
+    const [ours, theirs] = [this.drafter, this.plain].map(({ pace }) => pace[1]?.toFixed(0));
+    return ours && theirs ? `${ours} against ${theirs} tokens/s, ` : "";
   }
 
   // Why fewer calls are not as much faster.
@@ -303,8 +310,9 @@ export class Stage {
     const { all, tau, head } = this.drafter;
     const cycles = all.filter(({ ms }) => ms);
     if (!cycles.length || this.#plainMs === null || head.method === "vanilla") return "";
-    const [own, plain] = [mean(cycles), this.#plainMs].map((ms) => ms.toFixed(0));
-    return `Each call brings ${tau.toFixed(2)} tokens, ${Number(own) > Number(plain) ? "but" : "and"} drafting and checking take ${own} ms where a plain call takes ${plain}`;
+    const [own, plain] = [mean(cycles), this.#plainMs];
+    if (own <= plain) return ""; // by chance: checking a tree is never cheaper than one word
+    return `After the prompt’s call, each brings ${tau.toFixed(2)} tokens, but drafting and checking take ${own.toFixed(0)} ms where a plain call takes ${plain.toFixed(0)}`;
   }
 
   // ---- the player ----
@@ -356,7 +364,8 @@ export class Stage {
     this.back.disabled = !this.#where;
     this.on.disabled = this.#where >= all;
     this.play.disabled = !all;
-    this.count.textContent = all ? `cycle ${this.#where} of ${all}, after the prompt’s call` : "";
+    const shown = this.drafter.ended ? `all ${all} cycles` : `cycle ${this.#where} of ${all}`;
+    this.count.textContent = all ? `${shown}, after the prompt’s call` : "";
     this.count.title = "In real time. A model call for the prompt comes before the first cycle.";
   }
 

@@ -9,6 +9,7 @@ import plotly.graph_objects as go
 from demo.common.by_method import NAMES, lines
 from demo.common.figures import many
 from demo.common.methods import label
+from moa_core.bench.link import DIRECT
 from moa_core.bench.records import ALL, Row, select
 
 READ = "<p>API streaming has no drafter: the server sends each token as it writes it.</p>"
@@ -71,8 +72,14 @@ def recorded_charts(found: dict[str, Row]) -> list[go.Figure]:
     ]
     for one in found.values():
         if one["kind"] == "link":
-            rows = [row for row in one["rows"] if row["link"] in one["links"]]
+            trips = {
+                name: f"{name.partition(',')[0].removeprefix('rtt=')} ms" for name in one["links"]
+            }
+            trips |= {DIRECT: "none"} if DIRECT in trips else {}
+            rows = [
+                {**row, "link": trips[row["link"]]} for row in one["rows"] if row["link"] in trips
+            ]
             title, axis = "Time per token over a link", "ms per token"
-            drawn = lines(rows, "link", "ms_per_token", title, "link", axis)
+            drawn = lines(rows, "link", "ms_per_token", title, "round trip", axis)
             made.append(drawn.update_yaxes(rangemode="tozero"))
     return made

@@ -33,8 +33,7 @@ TRIPS = (
 )
 COMPUTED = (
     "<p>Model calls and time to compute are those of a recorded run, both models on one machine. "
-    "A server that streams by itself needs one round trip, but if the link breaks, nothing is "
-    "written.</p>"
+    "A server that writes by itself needs one round trip.</p>"
 )
 NO_DRAFTER = (
     "<p>There is no drafter for this target yet that a browser can run: MoA or EAGLE-2.</p>"
@@ -73,8 +72,8 @@ def build(demo: gr.Blocks, shared: Shared) -> gr.Textbox | None:
     usable = bool(methods_of(engine)) and not engine.borrows
     instead = LENT if engine.borrows else NO_DRAFTER
     words(INTRO if usable else instead, elem_id="net-intro", elem_classes="note")
-    _trips()
     prompt = _page(demo, shared) if usable else None
+    _trips()
     if found := kept(recorded, {}):
         with gr.Accordion("Recorded: links and cuts", open=False, elem_id="net-recorded"):
             words(records_html(found), elem_classes="note")

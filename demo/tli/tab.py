@@ -30,8 +30,9 @@ TREE = TreeSettings(5, 4, 11)  # one tree for all, so that only N differs
 TOKENS = 96  # of each run of a comparison: it has many
 RECORDED = "Same tree float32"  # the benchmark with this tree
 ABOUT = (
-    "<p>N is how many of the target’s last layers each guess also runs through: guesses may get "
-    "better, but take longer. For every N, the text is the target’s own.</p>"
+    "<p>A drafter may borrow the large model’s last N layers (target layer inference, TLI): each "
+    "guess then runs through them, too. Guesses may get better, but take longer. For every N, the "
+    "text is the large model’s own.</p>"
 )
 CARD = "drafters.txt"  # the page's copy of the drafters' card
 NTH = "N\u00a0=\u00a0{}"
@@ -42,7 +43,7 @@ def build(demo: gr.Blocks, shared: Shared) -> None:
     engine = shared.engine
     there = {one.name: one for one in ours()}
     recorded = [there[name] for name in (RECORDED, FIRST) if name in there and RECORDED in there]
-    words(advice_html(*recorded) + ABOUT, elem_id="layers-about")
+    words(ABOUT + advice_html(*recorded), elem_id="layers-about")
     with gr.Row(equal_height=False):
         with gr.Column(scale=2, min_width=300):
             focus = gr.Radio(**choices(engine), elem_id="layers-focus",
@@ -62,7 +63,7 @@ def build(demo: gr.Blocks, shared: Shared) -> None:
 def choices(engine: Engine, target: str = "") -> dict[str, Any]:
     """Every trained N that can be drawn; all of them if none is trained."""
     stops = [stop for stop in engine.stops(target) if stop in STOPS] or [*STOPS]
-    return {"choices": [(f"N = {stop}", stop) for stop in stops], "value": stops[-1]}
+    return {"choices": [(f"N = {stop}", stop) for stop in stops], "value": stops[0]}
 
 
 def link_html(engine: Engine, target: str = "") -> str:
@@ -91,18 +92,13 @@ def gains_html(found: Recording, sized: Recording | None = None) -> str:
     if not here:
         return ""
     drafting = {n: phase_times(one)["draft"] for n, one in here.items()}
-    passes = many(found.results["settings"]["repeat"], "pass", "passes")
+    fixed, free = f"Always {TREE.budget} guesses", "As many guesses as pay off"
     rows = {
-        "Gain: acceptance length (τ, tokens per model call)": {
-            n: f"{one['tau']:.2f}" for n, one in here.items()
-        },
-        "Cost: drafting, per cycle": {n: f"{spent:.1f} ms" for n, spent in drafting.items()},
-        f"Speed over plain decoding, {TREE.budget} guesses for all": {
-            n: f"{one['speedup']:.2f} ×" for n, one in here.items()
-        },
-        "Speed, trees that size themselves": {
-            n: f"{one['speedup']:.2f} ×" for n, one in auto.items()
-        },
+        f"{fixed}: tokens per model call (τ)": _column(here, "tau"),
+        f"{fixed}: drafting, per cycle": {n: f"{spent:.1f} ms" for n, spent in drafting.items()},
+        f"{fixed}: speed over plain decoding": _column(here, "speedup", " ×"),
+        f"{free}: τ": _column(auto, "tau"),
+        f"{free}: speed": _column(auto, "speedup", " ×"),
         "In the paper, a larger model: τ": {n: f"{tau:.2f}" for n, (_, tau) in paper.items()},
         "In the paper: speed": {n: f"{speed:.2f} ×" for n, (speed, _) in paper.items()},
     }
@@ -117,8 +113,8 @@ def gains_html(found: Recording, sized: Recording | None = None) -> str:
     return (
         '<table class="beside"><thead><tr>'
         f"<td></td>{''.join(f'<th>N = {n}</th>' for n in every)}</tr></thead><tbody>{body}</tbody>"
-        f"</table><p class='note'>Recorded: {escape(found.target)}, {found.precision}, tree "
-        f"{TREE}, {found.methods[VANILLA]['prompts']} prompts, {passes}. "
+        f"</table><p class='note'>Recorded: {escape(found.target)}, {found.precision}, "
+        f"{many(found.methods[VANILLA]['prompts'], 'prompt')}. "
         + "–: not trained. "
         * bool({*paper} - {*here})
         + "Each N has its own drafter, "
@@ -146,8 +142,8 @@ def advice_html(found: Recording | None = None, sized: Recording | None = None) 
         prompts = found.methods[VANILLA]["prompts"]
         enough = max(_enough(taus[most], taus[name], prompts) for name in close)
         doubt += (
-            f" Tokens per call: {many(prompts, 'prompt')} cannot tell {most} from {listed(close)}; "
-            f"about {enough} could, if they differ as much as here."
+            f" Tokens per call: with {many(prompts, 'prompt')}, the lead of {most} over "
+            f"{listed(close)} may be chance; about {enough} prompts would tell."
         )
     return f'<p class="conclusion">{said}</p>' + f"<p><b>Not certain.</b>{doubt}</p>" * bool(doubt)
 
@@ -156,6 +152,10 @@ def _enough(best: Spread, other: Spread, prompts: int) -> int:
     """How many prompts would part two means: a range narrows with the root of their number."""
     apart = best.middle - best.low + other.high - other.middle
     return round(prompts * (apart / max(best.middle - other.middle, 0.01)) ** 2)
+
+
+def _column(methods: dict[int, dict[str, Any]], key: str, unit: str = "") -> dict[int, str]:
+    return {n: f"{one[key]:.2f}{unit}" for n, one in methods.items()}
 
 
 def _by_n(methods: dict[str, dict[str, Any]]) -> dict[int, dict[str, Any]]:

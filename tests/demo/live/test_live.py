@@ -21,6 +21,7 @@ from moa_core.decoding.trace import LinkBack, LinkDown, OfflineToken, Prefilled,
 from moa_core.loading.drafter_files import save_drafter
 from tests.demo.conftest import PROMPT, unset
 from tests.models import save_bundle, useful
+from tests.serving import until
 
 SETTINGS = {
     "target": "", "prompt": PROMPT, "method": "vanilla", "tli": 0, "auto_tree": False,
@@ -220,6 +221,26 @@ def test_a_cut_takes_effect_at_once_and_the_text_is_healed(real, monkeypatch, me
     page.ask("run", "plain", prompt="Tell me a story.", method=method, tokens=300)
     assert page.trace.output_ids == trace.output_ids
     assert not page.ask("run", method="ngram")[0]["cuttable"]
+
+
+def test_a_cut_reaches_the_newest_run_though_the_one_before_ends_after_its_start(real, monkeypatch):
+    monkeypatch.setattr("demo.live.link.ALONE", 1000)
+    settings = SETTINGS | {"method": "moa", "tokens": 200}
+    jobs = []
+
+    def act(line):
+        if line.get("lane") == "plain" and "first" in line:
+            jobs.append(page.visitor.hear(json.dumps({"do": "run", "settings": settings})))
+            assert until(lambda: page.visitor._cut, 20)
+        elif line.get("lane") == "drafter" and line.get("cycle") == 3:  # the other is over
+            page.visitor.hear('{"do": "cut"}')
+        elif "offline" in line:
+            page.visitor.hear('{"do": "mend"}')
+
+    page = Page(real, act)
+    page.ask("run", "plain", tokens=300)
+    jobs[0].join(60)
+    assert any("down" in line for line in page.heard) and page.visitor._cut is None
 
 
 # ---- saved traces ----
