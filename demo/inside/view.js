@@ -42,8 +42,8 @@ export function mount({ element, props, watch, trigger }) {
   const frame = add(el("div", "tree draft-tree", "", { tabIndex: 0 }), other.svg);
   const rival = add(el("div", "rival"), beside, frame);
   const tip = tipBox();
-  const press = matchMedia("(hover: none)").matches ? "Tap a guess" : "Point at a guess, or use Tab and the arrow keys,";
-  const hint = el("p", "hint", `${press} to see its probabilities.`);
+  const doing = matchMedia("(hover: none)").matches ? "Tap a guess" : "Point at a guess, or use Tab and the arrow keys,";
+  const hint = el("p", "hint", `${doing} to see its probabilities.`);
   add(root, about, controls, said, before, legend, tree, hint, rival, tip);
 
   // The chat template's words around the prompt, which only some want to see.

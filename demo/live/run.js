@@ -1,5 +1,5 @@
 // The visitor's runs: Run and Stop, the cut, the measurement, and what outlives a reload.
-import { button, calm, el } from "../common/static/dom.js";
+import { button, el } from "../common/static/dom.js";
 import { inClass } from "../common/static/page.js";
 import { Device } from "../device/js/device.js";
 import { Cut } from "./cut.js";
@@ -8,7 +8,6 @@ import { Stage, WHOLE } from "./stage.js";
 
 const KEPT = "moa-run"; // in sessionStorage
 const ARMED = 12; // tokens of a run that is cut by arrangement
-const narrow = matchMedia("(max-width: 640px)"); // where the stage begins below the screen
 const READ = 1000 / 15; // ms for a token that is written alone: to be read, and to be joined again
 const NAMES = ["target", "prompt", "method", "tli", "auto_tree", "depth", "breadth", "budget", "tokens", "temperature", "top_p", "seed"];
 
@@ -96,7 +95,6 @@ export function run(...list) {
   now = { settings, lines: { drafter: [], plain: [] }, traces: {}, measured: null, doing: "drafter", here };
   told.cut = false;
   stage.start(settings.tokens);
-  if (narrow.matches) stage.root.scrollIntoView({ behavior: calm.matches ? "auto" : "smooth" });
   actions();
   buttons();
   if (here) return runHere(settings);

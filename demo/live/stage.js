@@ -99,7 +99,10 @@ export class Stage {
 
   begin(name, head, how = {}) {
     const { label, colour } = head;
-    this.lanes[name].begin({ ...head, label }, { colour, ...how });
+    const lane = this.lanes[name];
+    lane.begin({ ...head, label }, { colour, ...how });
+    if (head.method !== "vanilla") lane.title.textContent = `With a drafter: ${label}`;
+    else if (name === "plain") lane.title.textContent = "Without: the model alone";
     if (name === "drafter") this.root.dataset.alone = head.method === "vanilla" ? "yes" : "";
     if (name === "drafter") this.cycle.clear(`${label.split(" N")[0]} is reading the prompt.`);
   }
@@ -296,7 +299,7 @@ export class Stage {
     const [ours, theirs] = [this.drafter, this.plain].map(({ pace }) => pace[1]);
     if (!this.complete || !ours || !theirs || this.drafter.head.method === "vanilla") return [];
     const over = ours / theirs;
-    const cut = this.drafter.view.link ? ", the cut included" : "";
+    const cut = this.drafter.view.link ? ", the time of the cut left out" : "";
     return [` This run: ${over < 0.9 ? "slower" : over > 1.1 ? "faster" : "about as fast"}, ${this.#rates}one run each${cut}.`];
   }
 

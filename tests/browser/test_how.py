@@ -25,7 +25,7 @@ HINT = """one => (one.scrollWidth > one.clientWidth) ===
 def run(page, name):
     """Run a step's example; the nodes of its tree."""
     page.click(f"#how-{name}-run")
-    page.wait_for_selector(f"#how-{name}-status .status-line:has-text('run just now')")
+    page.wait_for_selector(f"#how-{name}-status .status-line:has-text('of your run')")
     page.wait_for_selector(f"#how-{name}-run:not([disabled])")
     return page.evaluate(NODES, name)
 

@@ -69,7 +69,8 @@ def test_a_run_plays_and_steps_with_its_trees(page):
     for cycle, (_, verified) in enumerate(kept.cycles, 1):
         on.click()
         count = page.inner_text("#view .pacer .count").split(",")[0]
-        assert count == f"cycle {cycle} of {len(kept.cycles)}"
+        last = cycle == len(kept.cycles)
+        assert count == (f"all {cycle} cycles" if last else f"cycle {cycle} of {len(kept.cycles)}")
         accepted = page.locator("[data-stage=tree] .node.accepted").count()
         assert accepted == len(verified.path)
         drawn.add(page.inner_html("[data-stage=tree] svg"))
