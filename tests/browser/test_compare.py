@@ -91,7 +91,9 @@ def check_race(page):
     assert min(race.locator(".place").all_inner_texts()) == "1st"
     times = [float(words.split()[0]) for words in race.locator(".time").all_inner_texts()]
     bars = race.locator("progress").evaluate_all("all => all.map(one => one.value)")
-    assert bars == pytest.approx([time / max(times) for time in times], abs=0.02)  # on one axis
+    digits = 0.01 / max(times)  # of times with two of them; a run may take a fifth of a second
+    wanted = [time / max(times) for time in times]
+    assert bars == pytest.approx(wanted, abs=0.01 + digits)  # on one axis
 
 
 def test_a_recorded_race_is_whole_before_it_is_seen(page):
