@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from html import escape
 
 import plotly.graph_objects as go
@@ -72,9 +73,7 @@ def recorded_charts(found: dict[str, Row]) -> list[go.Figure]:
     ]
     for one in found.values():
         if one["kind"] == "link":
-            trips = {
-                name: f"{name.partition(',')[0].removeprefix('rtt=')} ms" for name in one["links"]
-            }
+            trips = {name: re.sub(r"^rtt=(\d+).*", r"\1 ms", name) for name in one["links"]}
             trips |= {DIRECT: "none"} if DIRECT in trips else {}
             rows = [
                 {**row, "link": trips[row["link"]]} for row in one["rows"] if row["link"] in trips
