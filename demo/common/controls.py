@@ -31,8 +31,8 @@ TREE_NOTE = (
 )
 SHAPE = ("depth", "breadth", "budget")
 PROMPT = "common/static/prompt.js"
-# What visitors type: first one with about the mean τ of all and of the benchmark; at the end, where
-# guesses fail.
+# What visitors type: first one on which MoA leads EAGLE-2 by about as much as on the benchmark; at
+# the end, where guesses fail.
 EXAMPLES = {
     "Email": "Write a short email to my landlord: the heating has not worked since Monday.",
     "Explain": "Explain photosynthesis in three sentences.",

@@ -117,9 +117,8 @@ def test_accumulated_gradients_are_those_of_the_whole_batch(own, tmp_path):
     for name in METHODS:
         for ours, theirs in zip(logged(whole), logged(parts), strict=True):
             assert ours[name] == pytest.approx(theirs[name], abs=2e-5)
-        torch.testing.assert_close(
-            one[name], other[name], atol=2e-5, rtol=0
-        )  # processors round sums differently
+        # With AVX2 alone, one number of 2,048 differed by 8.7e-6.
+        torch.testing.assert_close(one[name], other[name], atol=1e-5, rtol=0)
 
 
 def test_a_checkpoint_of_another_run_is_refused(own, tmp_path):
