@@ -29,14 +29,13 @@ export class Stage {
       this.#point(cycle);
       chosen(cycle);
     };
-    this.asked = el("p", "asked", "", { hidden: true });
     this.drafter = new Lane("drafter", "With drafter", { pointed, chosen: pressed });
     this.plain = new Lane("plain", "Plain", {});
     this.lanes = { drafter: this.drafter, plain: this.plain };
     this.cycle = new Cycle(() => this.#slowly());
     this.charts = new Charts();
     add(root, add(el("div", "top"), this.headline, this.actions, this.said));
-    add(root, this.asked, add(el("div", "lanes"), this.drafter.root, this.plain.root), this.#bar());
+    add(root, add(el("div", "lanes"), this.drafter.root, this.plain.root), this.#bar());
     add(root, add(el("div", "below"), this.cycle.root, this.charts.root));
     document.addEventListener("keydown", (event) => this.#keyed(event));
     this.veil(inClass);
@@ -146,9 +145,7 @@ export class Stage {
   /** words: why what is shown is not of the present settings; "" for nothing. prompt: that of the box. */
   outdate(words, prompt) {
     const own = this.drafter.head?.prompt;
-    this.stale = words;
-    this.asked.hidden = !words || !own || own === prompt;
-    this.asked.replaceChildren("These texts answer another prompt: ", el("q", "", own));
+    this.stale = words && own && own !== prompt ? `${words} These texts answer “${own}”` : words;
     this.tell();
   }
 
@@ -250,7 +247,7 @@ export class Stage {
     const link = root.dataset.link === "lost" && !ended ? "" : view.link;
     const alone = view.text.querySelector(".changed") && "A drafter this small soon repeats itself: alone, it only keeps the text going.";
     const small = link ? [alone ? `${link} ${alone}` : link] : [ended && this.#costs(), ENDINGS[ended?.end], head?.by];
-    said.textContent = [this.stale, ...small].filter(Boolean).join(" · ");
+    said.textContent = said.title = [this.stale, ...small].filter(Boolean).join(" · ");
   }
 
   #now() {
