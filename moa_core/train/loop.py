@@ -25,6 +25,7 @@ from tqdm import tqdm
 from moa_core.errors import UserError
 from moa_core.train.batches import Batch, Batches
 from moa_core.train.masks import predictable
+from moa_core.train.muon import Muon
 
 BETAS = 0.9, 0.95  # of AdamW
 FLOOR = 0.05  # the last learning rate, as a share of the peak
@@ -89,7 +90,9 @@ class Schedule:
         return FLOOR + (1 - FLOOR) * 0.5 * (1 + math.cos(math.pi * min(1.0, progress)))
 
 
-def optimisers(schedule: Schedule, model: nn.Module) -> list[torch.optim.Optimizer]:
+def optimisers(
+    schedule: Schedule, machine: Machine, model: nn.Module
+) -> list[torch.optim.Optimizer]:
     """AdamW, or Muon and AdamW, for a model's trainable weights, without decay."""
     weights = [(key, p) for key, p in model.named_parameters() if p.requires_grad]
     matrices = [p for key, p in weights if p.ndim > 1 and "embed" not in key]
@@ -98,8 +101,7 @@ def optimisers(schedule: Schedule, model: nn.Module) -> list[torch.optim.Optimiz
     adamw = partial(torch.optim.AdamW, lr=schedule.rate, betas=BETAS, weight_decay=0.0)
     if not schedule.muon:
         return [adamw([{"params": matrices + tables}, vectors])]
-    # At AdamW's step size (arXiv 2502.16982, 2.2).
-    muon = torch.optim.Muon(matrices, schedule.rate, 0.0, adjust_lr_fn="match_rms_adamw")
+    muon = Muon(matrices, schedule.rate, torch.bfloat16 if machine.bf16 else torch.float32)
     return [muon, adamw([{"params": tables}, vectors])]
 
 
@@ -125,7 +127,7 @@ class TrainingRun:
         self.update, self.updates, self.seconds = 0, schedule.updates, 0.0
         self._kept = 0  # update of the checkpoint
         self.models = {name: model.to(machine.device) for name, model in models.items()}
-        self.optimisers = {name: optimisers(schedule, of) for name, of in models.items()}
+        self.optimisers = {name: optimisers(schedule, machine, of) for name, of in models.items()}
         self._rows = batches.rows // machine.parts
         self._resume()
 
