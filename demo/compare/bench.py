@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from html import escape
+from time import monotonic
 from typing import Any
 
 import gradio as gr
@@ -59,8 +60,10 @@ def run(
 ) -> Iterator[dict[str, Any]]:
     """Run one comparison. Yields changed outputs by name; older results stay until new ones come,
     marked as such."""
+    begun = monotonic()
     for step in compare(engine, comparison, should_stop):
-        said = STOPPING if should_stop() else step.words
+        left = (monotonic() - begun) * (1 / step.share - 1) if step.run else 0.0
+        said = STOPPING if should_stop() else step.words + f" About {left:.0f} s left." * (left > 1)
         yield {"status": say(said, "wait", step.share), "verdict": OLDER}
     found, status = rows(comparison), say(ended(comparison), "done")
     if not found:

@@ -45,7 +45,7 @@ export function mount({ element, props, watch }) {
     close = race.close;
     finish = Math.max(0, ...lanes.map(({ total }) => total));
     const which = race.repeats > 1 ? ` (the median of ${race.repeats})` : "";
-    const whose = race.recorded ? "Recorded with the first example, not with your settings. " : "";
+    const whose = race.recorded ? "Recorded with the prompt “${race.recorded}”. " : "";
     const said = close ? " Too close to call, so there is no ranking." : "";
     note.textContent = `${whose}In real time. Each method ran alone; this replays its measured run${which}, the prompt’s call included.${said}`;
     root.dataset.race = race.id;

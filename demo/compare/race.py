@@ -56,7 +56,7 @@ def recorded_race() -> dict[str, Any] | None:
     comparison = Comparison(plan=Plan(kept.trace.about["prompt"], tuple(traces)), traces=traces)
     made = race(comparison, rows(comparison))
     close = None in kept.measured["over"].values()  # of all its repeats
-    return made | {"repeats": REPEATS, "recorded": True, "close": close}
+    return made | {"repeats": REPEATS, "recorded": kept.trace.about["prompt"], "close": close}
 
 
 def _lines(comparison: Comparison, row: Row) -> list[dict[str, Any]]:

@@ -12,14 +12,15 @@ export function classroom(header, steps) {
     at = Math.max(0, Math.min(steps.length - 1, at + by));
     const step = steps[at];
     const name = el("b", "", `${at + 1} of ${steps.length}, ${step.title}. `);
-    if (answered) words.replaceChildren(el("small", "", step.answer));
-    else words.replaceChildren(add(el("small"), name, step.ask), el("p", "", step.question));
+    words.replaceChildren(add(el("small"), name, answered ? step.question : step.ask));
+    words.append(answered ? el("small", "answer", step.answer) : el("p", "", step.question));
+    header.closest(".class-mode").dataset.step = at + 1; // the sixth is about a setting
     picture.innerHTML = step.picture; // the lesson's own
     if (step.picture) document.querySelector("#view .lanes")?.append(picture);
     else picture.remove();
     [back.disabled, on.disabled] = [!at, at === steps.length - 1];
     veil(!at && !answered); // the first question is about the tree, which would answer it
-    told.textContent = answered ? "Show question" : "Show answer";
+    told.textContent = answered ? "Hide answer" : "Show answer";
   };
   const press = (name, ariaLabel, act) => button("quiet-button", name, act, { ariaLabel });
   const back = press("‹", "Step before", () => show(-1));

@@ -246,7 +246,7 @@ export class Stage {
     if (headline.textContent !== words) headline.replaceChildren(...parts);
     const link = root.dataset.link === "lost" && !ended ? "" : view.link;
     const alone = view.text.querySelector(".changed") && "A drafter this small soon repeats itself: alone, it only keeps the text going.";
-    const small = link ? [alone ? `${link} ${alone}` : link] : [ended && this.#costs(), ENDINGS[ended?.end], head?.by];
+    const small = link ? [alone ? `${link} ${alone}` : link] : [ended && this.#costs(), ended && this.#again, ENDINGS[ended?.end], head?.by];
     said.textContent = said.title = [this.stale, ...small].filter(Boolean).join(" · ");
   }
 
@@ -303,6 +303,13 @@ export class Stage {
   get #rates() {
     const [ours, theirs] = [this.drafter, this.plain].map(({ pace }) => pace[1]?.toFixed(0));
     return ours && theirs ? `${ours} against ${theirs} tokens/s, ` : "";
+  }
+
+  // Of a text that is easy to guess, speed says little.
+  get #again() {
+    const words = this.drafter.view.written.split(/\s+/).filter(Boolean);
+    const runs = words.slice(5).map((_, at) => words.slice(at, at + 6).join(" "));
+    return runs.length - new Set(runs).size > runs.length / 4 ? "The text repeats itself, so it is easy to guess" : "";
   }
 
   // Why fewer calls are not as much faster.

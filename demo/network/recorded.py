@@ -59,7 +59,21 @@ def own_words(one: Row) -> str:
         "<h2>The target’s own words when the link never comes back</h2><p>How many of the tokens "
         "written alone are the target’s own, up to the first that is not. The link was cut after "
         f"so much of the answer ({escape(about)}):</p><table class='beside'><thead><tr><td></td>"
-        f"{heads}</tr></thead><tbody>{body}</tbody></table>"
+        f"{heads}</tr></thead><tbody>{body}</tbody></table>{plausible(one)}"
+    )
+
+
+def plausible(one: Row) -> str:
+    """The drafters in order, by how plausible the target finds what they write alone."""
+    rows = [row for row in select(one["rows"], kind=ALL) if row["method"] != "target"]
+    first = min(row["cut"] for row in rows)
+    found = {row["method"]: row.get("log_prob") for row in select(rows, cut=first)}
+    liked = sorted(filter(found.get, found), key=lambda name: -found[name])
+    names = [f"{escape(label(name))} ({found[name]:.1f})" for name in liked]
+    return (
+        f"<h2>To the target, the most plausible text alone is {escape(label(liked[0]))}’s</h2>"
+        f"<p>Log-probability per token when cut at the start: {', '.join(names)}. A text that "
+        "repeats itself is plausible, too.</p>"
     )
 
 

@@ -45,9 +45,10 @@ def _recorded(there: list[Recording]) -> None:
     with gr.Row(elem_id="bench-charts"):
         plots = [_plot(first, name) for name in list(CHARTS)[:2]]
     named = words(texts.methods(first), elem_classes="note")
-    choice = gr.Radio([(texts.title(one), one.name) for one in there], value=first.name,
-                      info=SETTINGS, label="The same with other settings",
-                      elem_id="bench-recording")  # fmt: skip
+    choice = gr.Dropdown(
+        [(texts.title(one), one.name) for one in there], value=first.name, info=SETTINGS,
+        label="The same with other settings", elem_id="bench-recording", filterable=False,
+    )  # fmt: skip
     with gr.Accordion("More charts, all numbers", open=False, elem_id="bench-more"):
         with gr.Row(elem_id="bench-more-charts"):
             plots += [_plot(first, name) for name in list(CHARTS)[2:]]

@@ -108,7 +108,9 @@ def test_the_whole_of_it_is_on_one_screen_and_one_plain_run_follows(page):
     told = f"Same text. This run: {over}, {ours:.0f} against {theirs:.0f} tokens/s, one run each."
     assert headline(page).endswith(told)
     assert page.inner_text(".cycle-panel .bars").count(" ms") >= 3
-    assert page.inner_text("#view .said").startswith("After the prompt’s call, each brings ")
+    small = page.inner_text("#view .said")
+    assert small.startswith("After the prompt’s call, each brings ")
+    assert "The text repeats itself" in small  # as the tiny target's does
     assert page.inner_text(f"{TREE} .caption").startswith("Most right guesses: cycle ")
     places = ("#prompt", "#run", "#stop", LANE, PLAIN, TREE, "#charts", "#cut", "#method", "#tli")
     assert page.evaluate(INSIDE, [*places, "#view .headline"]) == []
@@ -316,9 +318,9 @@ def test_in_class_there_is_what_a_lesson_needs(open_page):
     page.wait_for_selector(f"{TREE}[data-phase=drafted]")  # the tree answers the question
     assert "accepted" not in page.inner_text(f"{TREE} .caption")
     press(page, "Show answer")
-    assert steps.inner_text() == STEPS[0].answer
+    assert STEPS[0].question in steps.inner_text() and STEPS[0].answer in steps.inner_text()
     page.wait_for_selector(f"{TREE}[data-phase=kept]")
-    press(page, "Show question")
+    press(page, "Hide answer")
     page.wait_for_selector(f"{TREE}[data-phase=drafted]")
     press(page, "Show this cycle slowly")
     page.wait_for_selector(f"{TREE}[data-phase=kept]")
@@ -326,6 +328,7 @@ def test_in_class_there_is_what_a_lesson_needs(open_page):
         page.keyboard.press("PageDown")
         assert step.question in steps.inner_text()
         assert page.locator(PLAIN).is_visible() != page.locator(".class-picture svg").is_visible()
+        assert page.locator("#tli").is_visible() == (step.id == "tli")  # it asks for an N
     page.keyboard.press("PageUp")
     assert page.locator(".class-picture svg").is_visible()
     page.evaluate(SHOWN_AGAIN)  # as Back does where the browser has kept the page

@@ -92,9 +92,10 @@ def test_heat_maps_hold_the_weights_and_name_rows_by_tokens():
 def test_recordings_of_links_and_cuts_are_drawn_with_their_own_numbers():
     kinds = {"all": 0.5, "fact": 0.9}
     cuts = [
-        {"method": method, "cut": cut, "kind": kind, "same": same * (1 - cut), "log_prob": -2.0,
-         "items": 12}
-        for method in ("target", "moa-n1") for cut in (0.0, 0.5) for kind, same in kinds.items()
+        {"method": method, "cut": cut, "kind": kind, "same": same * (1 - cut), "items": 12,
+         "log_prob": {"eagle2": -3.0}.get(method, -2.0)}
+        for method in ("target", "eagle2", "moa-n1") for cut in (0.0, 0.5)
+        for kind, same in kinds.items()
     ]  # fmt: skip
     cuts.append({"method": "stream", "cut": 0.0, "kind": "all", "same": None})  # nothing after it
     links = [
@@ -106,8 +107,9 @@ def test_recordings_of_links_and_cuts_are_drawn_with_their_own_numbers():
     own, (liked, times) = records_html(found), recorded_charts(found)
     assert "(tiny, 12 prompts)" in own and "<th>0 %</th><th>50 %</th>" in own
     assert "MoA N=1</th><td>50.0 %</td><td>25.0 %</td>" in own
-    assert [one.name for one in liked.data] == ["the target itself", "MoA N=1"]
-    assert list(liked.data[1].x) == [0, 50] and list(liked.data[1].y) == [-2, -2]
+    assert [one.name for one in liked.data] == ["the target itself", "EAGLE-2", "MoA N=1"]
+    assert list(liked.data[1].x) == [0, 50] and list(liked.data[1].y) == [-3, -3]
+    assert "alone is MoA N=1’s</h2>" in own and "MoA N=1 (-2.0), EAGLE-2 (-3.0)." in own
     assert [(list(one.x), list(one.y)) for one in times.data] == [(["4g"], [20])]
     assert recorded_charts({}) == []
 
