@@ -19,15 +19,7 @@ from typing import Any
 
 from moa_core.bench.link import DIRECT, LOCAL
 from moa_core.bench.methods import PEERS
-from moa_core.bench.records import (
-    ALL,
-    FOLDER,
-    LINK_FOLDER,
-    PHASES,
-    phase_times,
-    read,
-    select,
-)
+from moa_core.bench.records import ALL, FOLDER, LINK_FOLDER, PHASES, phase_times, read, select
 from moa_core.bench.results import grouped
 from moa_core.drafters.names import VANILLA, label
 

@@ -12,14 +12,7 @@ import pytest
 import torch
 from websockets.sync.server import ServerConnection
 
-from moa_core.decoding.trace import (
-    Drafted,
-    LinkBack,
-    LinkDown,
-    OfflineToken,
-    Prefilled,
-    Verified,
-)
+from moa_core.decoding.trace import Drafted, LinkBack, LinkDown, OfflineToken, Prefilled, Verified
 from moa_core.decoding.tree import AUTO, DraftTree
 from moa_core.decoding.verifier import LinkLost
 from moa_core.decoding.verify import Sampling
