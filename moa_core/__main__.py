@@ -1,7 +1,5 @@
 """moa <command>, or python -m moa_core <command>: the library from the command line."""
 
-from __future__ import annotations
-
 import argparse
 import logging
 import sys

@@ -1,7 +1,5 @@
 """This program's folder for files that are downloaded or made once."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import tempfile

@@ -1,7 +1,5 @@
 """The exception for a user's mistakes, and how commands end."""
 
-from __future__ import annotations
-
 import errno
 import os
 import sys

@@ -1,8 +1,6 @@
 """Checks of untrusted files. Configs are checked before anything is built from them, and pickles
 are opened only on request. Does not import torch at the top."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import os

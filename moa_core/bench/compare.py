@@ -1,7 +1,5 @@
 """`bench` without a link: every method decodes each prompt in turn."""
 
-from __future__ import annotations
-
 import argparse
 from typing import Any
 

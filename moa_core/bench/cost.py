@@ -4,8 +4,6 @@ python -m moa_core.bench.cost. Both precisions take turns, so a change of the ma
 affects both alike.
 """
 
-from __future__ import annotations
-
 import argparse
 from statistics import median
 from time import perf_counter

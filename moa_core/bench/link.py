@@ -1,7 +1,5 @@
 """`bench --link`: measures decoding over emulated links to a server in another process."""
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, nullcontext

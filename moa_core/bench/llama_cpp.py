@@ -1,7 +1,5 @@
 """Plain greedy decoding by llama.cpp with the same weights, as a baseline."""
 
-from __future__ import annotations
-
 import json
 import tempfile
 from collections.abc import Sequence

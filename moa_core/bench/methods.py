@@ -1,7 +1,5 @@
 """The methods of a benchmark: our decode loop with each drafter, and other programs."""
 
-from __future__ import annotations
-
 import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence

@@ -4,8 +4,6 @@ Verified text is the target's own, whatever was drafted, so a run starts at its 
 reads the prompt and the first tokens of its own answer, and then stops answering.
 """
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Sequence
 from functools import lru_cache

@@ -1,8 +1,6 @@
 """The authors' published figures, from assets/results/paper.json, and a recording's answer to
 their claim: MoA against EAGLE-2, in τ and in speed."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, NamedTuple

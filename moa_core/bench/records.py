@@ -4,8 +4,6 @@ A benchmark leaves a folder with summary.json. --link and --offline leave a FILE
 kind, command, commit, date, machine, target, settings, and `rows`, with --link also `links`.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re

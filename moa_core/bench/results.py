@@ -1,7 +1,5 @@
 """A benchmark's figures and table, from its runs. Loads no models."""
 
-from __future__ import annotations
-
 from bisect import bisect
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence

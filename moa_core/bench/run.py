@@ -1,7 +1,5 @@
 """Runs methods over prompts in turn; every finished run is a line of a file, to resume from."""
 
-from __future__ import annotations
-
 import json
 import os
 import platform

@@ -1,7 +1,5 @@
 """Prompts to measure with: published question sets, prompts to tune on, or a person's own file."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

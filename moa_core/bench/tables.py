@@ -8,8 +8,6 @@ rewrites what stands between `<!-- table: NAME -->` and `<!-- end -->`. Recordin
 of links with delays, `link/offline.json` of texts after a cut.
 """
 
-from __future__ import annotations
-
 import re
 import sys
 from collections.abc import Callable, Iterable, Sequence

@@ -4,8 +4,6 @@ Every method decodes each prompt in turn, so a change of the machine's speed aff
 To continue an interrupted run, repeat the command.
 """
 
-from __future__ import annotations
-
 import argparse
 from importlib import import_module
 

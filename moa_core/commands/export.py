@@ -5,8 +5,6 @@ SafeAILab's names for EAGLE, and the MoA authors' names for MoA. An EAGLE-3 head
 of its own gets its rows of the target's head, as vLLM needs.
 """
 
-from __future__ import annotations
-
 import argparse
 from typing import Any
 

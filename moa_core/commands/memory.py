@@ -1,7 +1,5 @@
 """How much memory a target and its drafters need, by number format: nothing is loaded."""
 
-from __future__ import annotations
-
 import argparse
 
 from moa_core.arguments import SPEC, TARGET, add_pickle, chosen_preset, on_terminal

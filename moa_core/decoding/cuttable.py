@@ -1,7 +1,5 @@
 """The target in this process, at the end of a link that can be cut and restored."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Sequence
 

@@ -1,7 +1,5 @@
 """The decode loop of every method: all of speculative decoding in one function."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 

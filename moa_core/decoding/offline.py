@@ -1,7 +1,5 @@
 """A target across a link: while the link is lost, the drafter continues alone."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field, replace
 from time import monotonic

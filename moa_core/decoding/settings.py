@@ -1,7 +1,5 @@
 """Settings of a run, and its text."""
 
-from __future__ import annotations
-
 import platform
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, replace

@@ -3,8 +3,6 @@
 The weights are computed again from the token ids, because decoding does not keep them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

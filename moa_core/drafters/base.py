@@ -1,7 +1,5 @@
 """The interface every drafting method implements."""
 
-from __future__ import annotations
-
 import copy
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Hashable, Sequence

@@ -1,7 +1,5 @@
 """EAGLE-2 (arXiv 2406.16858): one decoder layer that extrapolates the target's last feature."""
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass

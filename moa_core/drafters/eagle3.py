@@ -4,8 +4,6 @@ The published heads and those of their successor EAGLE 3.1 differ in a few norms
 which ones exist.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Self, cast

@@ -1,8 +1,6 @@
 """An independent drafter: a small language model with the target's tokenizer. It reads nothing else
 of the target."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Self
 

@@ -4,8 +4,6 @@ A trained drafter guesses from the target's state, a lookup from what the text r
 right at different places, and a lookup costs nothing.
 """
 
-from __future__ import annotations
-
 from collections.abc import Hashable, Sequence
 from dataclasses import replace
 from typing import Self

@@ -1,7 +1,5 @@
 """Medusa (arXiv 2401.10774): one small head per position ahead, all from the same feature."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Self, cast

@@ -5,8 +5,6 @@ Self-attention (SA) reads the text so far, cross-attention (CA) reads the memory
 Layer Inference (TLI) the target's last N layers follow.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self

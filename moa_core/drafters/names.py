@@ -1,7 +1,5 @@
 """Names of methods, and the forms that users may write."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Sequence
 

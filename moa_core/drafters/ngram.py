@@ -4,8 +4,6 @@ An n-gram drafter has no weights and needs only the target's tokens. It is stron
 itself or its prompt, and useless otherwise: a baseline that every other method must beat.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from heapq import heappop, heappush

@@ -1,7 +1,5 @@
 """Every drafting method. A method's class says how it is called, read, saved and trained."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
 

@@ -4,8 +4,6 @@ Its layers attend to projections of a hidden state of the target for verified to
 own states for the newest token and the drafts below it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, cast

@@ -1,7 +1,5 @@
 """Drafters with weights: reading their files, their configs, and fresh weights."""
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass

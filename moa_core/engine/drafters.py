@@ -1,7 +1,5 @@
 """Drafters whose networks are graphs, in float32 or with weights in eight bits."""
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from collections.abc import Sequence
 from typing import Any, cast

@@ -1,7 +1,5 @@
 """ONNX graphs of decoder layers, built from the weights of our modules."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

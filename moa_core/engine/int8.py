@@ -5,8 +5,6 @@ A rotation comes first: it spreads outliers, which would make a scale coarse (Qu
 `down_proj` and the head rotate their input when they run, in blocks.
 """
 
-from __future__ import annotations
-
 import hashlib
 import logging
 import os

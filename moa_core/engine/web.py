@@ -9,8 +9,6 @@ order, and rounding to 8 bits would make much of them. So sums are of whole numb
 exact, or in float64, rounded to float32.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

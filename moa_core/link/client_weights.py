@@ -4,8 +4,6 @@ It has embeddings, head, final norm and the last N layers, with the config and t
 the weights that a drafter uses. The other layers have no weights and are never run.
 """
 
-from __future__ import annotations
-
 import copy
 import hashlib
 import json

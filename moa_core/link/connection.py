@@ -1,7 +1,5 @@
 """A connection to a server: messages out and in, bytes counted."""
 
-from __future__ import annotations
-
 from contextlib import suppress
 from dataclasses import dataclass, field
 from socket import SHUT_RDWR

@@ -1,7 +1,5 @@
 """One client's session on the server."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple

@@ -4,8 +4,6 @@ They are MessagePack, one message per frame. Tensors are raw bytes with a shape 
 pickles. A message that does not fit its type is refused before it is used.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Literal, TypeVar

@@ -1,7 +1,5 @@
 """Available models and their names: the default ones, folders, files, presets. Reads no weights."""
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Mapping, Sequence

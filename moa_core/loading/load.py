@@ -1,7 +1,5 @@
 """Loads targets and drafters by name, folder, file or Hub id."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """How much memory a target and its drafters will take, before any weights are read."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

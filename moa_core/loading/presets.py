@@ -1,7 +1,5 @@
 """Published targets with their published drafters, at fixed revisions."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Keys and values, allocated once and written in place. All cache changes are in this file."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

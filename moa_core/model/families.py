@@ -1,7 +1,5 @@
 """Which models can be a target: drafting and TLI must be able to run them layer by layer."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 from typing import Any
 

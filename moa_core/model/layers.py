@@ -1,7 +1,5 @@
 """Decoder-layer parts that the drafters share. Tensor names follow Hugging Face's Llama."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any

@@ -4,8 +4,6 @@ An update's batch may be split into parts to save memory. Losses are means over 
 the number of parts changes only rounding.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import os

@@ -1,7 +1,5 @@
 """Training forwards of the drafters: from a target's lesson to a loss."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass

@@ -5,8 +5,6 @@ memory of the text before the block's first token, the root, and nothing later (
 section 3.2).
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import torch

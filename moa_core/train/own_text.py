@@ -1,7 +1,5 @@
 """Answers that the target writes: drafters will be verified against such text."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

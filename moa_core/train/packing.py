@@ -1,7 +1,5 @@
 """Documents, as token ids, become packed rows."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import NamedTuple

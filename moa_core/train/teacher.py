@@ -1,7 +1,5 @@
 """A frozen target's outputs on a batch, from which drafters learn."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from functools import partial

@@ -6,8 +6,6 @@ layers add to the residual stream is fitted to the target's last hidden state by
 matrix after the other.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from typing import cast
 

@@ -1,7 +1,5 @@
 """EAGLE-3's training forward: several drafts in a row, each from the one before."""
 
-from __future__ import annotations
-
 import torch
 import torch.nn.functional as F
 from torch import Tensor
