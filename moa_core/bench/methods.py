@@ -31,9 +31,7 @@ class Method(ABC):
     precision: str | None = None  # of drafts in our loop
 
     def __init__(self, name: str, target: Target, drafter: Drafter | None = None) -> None:
-        self.name = name
-        self.target = target
-        self.drafter = drafter
+        self.name, self.target, self.drafter = name, target, drafter
         self._net: nn.Module | None = getattr(drafter, "net", None)
 
     @abstractmethod
@@ -150,11 +148,9 @@ def needs_files(name: str) -> bool:
 
 
 def load_methods(
-    specs: Sequence[str],
-    target: Target,
-    places: Mapping[str, str] | None = None,
+    specs: Sequence[str], target: Target, places: Mapping[str, str] | None = None,
     tree: TreeSettings | None = None,
-) -> dict[str, Method]:
+) -> dict[str, Method]:  # fmt: skip
     """Methods by name, in order. UserError for an unknown one, or two folders with one name.
 
     places  where the drafters of some methods are, if not where their names say

@@ -172,13 +172,10 @@ class Sizer:
     """
 
     def __init__(
-        self,
-        start: TreeSettings,
-        memory: dict[Any, Experience] | None = None,
+        self, start: TreeSettings, memory: dict[Any, Experience] | None = None,
         clock: Callable[[], float] = perf_counter,
-    ) -> None:
-        self.start = start
-        self.clock = clock
+    ) -> None:  # fmt: skip
+        self.start, self.clock = start, clock
         self.memory: dict[Any, Experience] = {} if memory is None else memory
         self.known = Experience()
         self._nodes: list[Node] | None = None  # of the last tree, if it was sized here

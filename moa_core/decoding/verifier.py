@@ -77,8 +77,7 @@ class LocalVerifier:
     """The target in this process. It answers at once, so it yields no events."""
 
     def __init__(self, target: Target, drafter: Drafter) -> None:
-        self._target = target
-        self._drafter = drafter
+        self._target, self._drafter = target, drafter
         self._newest: Observation
 
     def prefill(self, ids: Sequence[int], capacity: int, sampling: Sampling) -> Asked[Answer]:

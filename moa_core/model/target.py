@@ -239,13 +239,9 @@ class Target:
         for place in range(len(self.layers) - (last or len(self.layers)), len(self.layers)):
             taps.pass_by(place, hidden)
             hidden = self.layers[place](
-                hidden,
-                attention_mask=mask,
-                position_ids=positions,
-                past_key_values=cache,
-                use_cache=cache is not None,
-                position_embeddings=rope,
-            )
+                hidden, attention_mask=mask, position_ids=positions, past_key_values=cache,
+                use_cache=cache is not None, position_embeddings=rope,
+            )  # fmt: skip
         return taps.joined(self.decoder.norm(hidden))
 
     def read_layers(

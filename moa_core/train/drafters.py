@@ -198,13 +198,9 @@ def _same_words(drafters: Mapping[str, Trained], path: Path) -> Tensor | None:
 
 
 def _first_weights(
-    target: Target,
-    drafters: Mapping[str, Drafter],
-    trainees: Mapping[str, losses.Trainee],
-    batches: Batches,
-    lessons: _Lessons,
-    start: Path | None,
-) -> None:
+    target: Target, drafters: Mapping[str, Drafter], trainees: Mapping[str, losses.Trainee],
+    batches: Batches, lessons: _Lessons, start: Path | None,
+) -> None:  # fmt: skip
     """Fit the drafters that do not go on from weights of their own, on the first batches."""
     new = [name for name in drafters if start is None or _source(name, start) != name]
     if not new:
@@ -237,13 +233,9 @@ class _Lessons:
     """What all drafters share on a batch: the target's lesson and the drawn boundaries."""
 
     def __init__(
-        self,
-        target: Target,
-        drafters: Iterable[Drafter],
-        plan: Plan,
-        run: TrainingRun,
+        self, target: Target, drafters: Iterable[Drafter], plan: Plan, run: TrainingRun,
         words: Tensor | None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         self._target, self._plan, self._run, self._words = target, plan, run, words
         self._tails = {d.tli for d in drafters if isinstance(d, MoADrafter) and d.tli}
         for drafter in drafters:

@@ -107,14 +107,9 @@ class TrainingRun:
     """A training run in a folder: `log.jsonl` grows, `checkpoint.pt` is replaced every so often."""
 
     def __init__(
-        self,
-        folder: Path,
-        models: dict[str, nn.Module],
-        batches: Batches,
-        schedule: Schedule,
-        machine: Machine,
-        recipe: Mapping[str, Any],
-    ) -> None:
+        self, folder: Path, models: dict[str, nn.Module], batches: Batches, schedule: Schedule,
+        machine: Machine, recipe: Mapping[str, Any],
+    ) -> None:  # fmt: skip
         """recipe: all settings that shape the result, besides the schedule. A run resumes only
         with the same ones.
         """

@@ -43,12 +43,9 @@ def predictable(batch: Batch) -> Tensor:
 
 
 def on_policy(
-    batch: Batch,
-    generator: torch.Generator,
-    block: tuple[int, int] = BLOCK,
-    staircase: float = 0.0,
-    of: int | None = None,
-) -> Masks:
+    batch: Batch, generator: torch.Generator, block: tuple[int, int] = BLOCK,
+    staircase: float = 0.0, of: int | None = None,
+) -> Masks:  # fmt: skip
     """Masks for one draw of boundaries.
 
     block      shortest and longest block; each block draws its own length

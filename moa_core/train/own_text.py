@@ -133,14 +133,9 @@ def write(target: Target, path: Path, tokens: int, writing: Writing, processes: 
 
 
 def _write_part(
-    target: Target,
-    writing: Writing,
-    path: Path,
-    number: int,
-    of: int,
-    tokens: int,
+    target: Target, writing: Writing, path: Path, number: int, of: int, tokens: int,
     tell: Callable[[int], object] = lambda count: None,
-) -> None:
+) -> None:  # fmt: skip
     """Append this part's finished chats to a file, until it holds so many of the target's tokens.
 
     tell  is called with the tokens of each finished chat

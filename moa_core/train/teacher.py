@@ -112,13 +112,9 @@ def _by_transformers(target: Target, hidden: Tensor, batch: Batch) -> Layers:
     rope = target.decoder.rotary_emb(hidden, position_ids=batch.positions)
     for index, layer in enumerate(target.layers):
         hidden = layer(
-            hidden,
-            attention_mask=mask,
-            position_ids=batch.positions,
-            past_key_values=cache,
-            use_cache=True,
-            position_embeddings=rope,
-        )
+            hidden, attention_mask=mask, position_ids=batch.positions, past_key_values=cache,
+            use_cache=True, position_embeddings=rope,
+        )  # fmt: skip
         kept: Any = cache.layers[index]
         yield hidden, kept.keys, kept.values
 

@@ -74,13 +74,9 @@ class Eagle3Trainee(Trainee):
         return found
 
     def _next(
-        self,
-        embedded: Tensor,
-        features: Tensor,
-        rotation: Rotation,
-        visible: Tensor,
+        self, embedded: Tensor, features: Tensor, rotation: Rotation, visible: Tensor,
         held: list[tuple[Tensor, Tensor]],
-    ) -> Tensor:
+    ) -> Tensor:  # fmt: skip
         """The net's forward. held: K and V [B, G, n, d] of earlier drafts; its own are added."""
         layer = self.net.midlayer
         joined, residual = layer.join(embedded, features)

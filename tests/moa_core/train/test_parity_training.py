@@ -34,12 +34,9 @@ def released_batch() -> Batch:
 
 
 def as_released(
-    batch: Batch,
-    variable_future_length: bool = True,
-    staircase_mask: bool = True,
-    epoch: int = 0,
+    batch: Batch, variable_future_length: bool = True, staircase_mask: bool = True, epoch: int = 0,
     max_epochs: int = 40,
-) -> Masks:
+) -> Masks:  # fmt: skip
     """The masks of the authors' release.
 
     It differs from `on_policy` where the release departs from what a drafter meets: boundary
