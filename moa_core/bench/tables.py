@@ -55,13 +55,14 @@ def overall() -> list[list[str]]:
 
 
 def by_precision(
-    trees: str, columns: Sequence[str], cells: Callable[[dict[str, Any]], list[str]]
-) -> list[list[str]]:
-    """A row for each drafter; columns for each precision."""
+    trees: str, columns: Sequence[str], cells: Callable[[dict[str, Any]], list[str]],
+    names: Sequence[str] = (),
+) -> list[list[str]]:  # fmt: skip
+    """A row for each of these methods, else for each drafter; columns for each precision."""
     rows = [["", *(f"{column}, {p}" for p in PRECISIONS for column in columns)]]
-    for name in _drafting(trees):
-        each = (cells(recorded(trees, precision)[name]) for precision in PRECISIONS)
-        rows.append([_named(name), *chain(*each)])
+    each = [recorded(trees, precision) for precision in PRECISIONS]
+    for name in names or _drafting(trees):
+        rows.append([_named(name), *chain(*(cells(methods.get(name, {})) for methods in each))])
     return rows
 
 
@@ -123,15 +124,12 @@ def auto_trees() -> list[list[str]]:
 
 def avx2() -> list[list[str]]:
     """The same on a processor without VNNI: whole runs, and speed over plain decoding's."""
-    rows = [["", *(f"{column}, {p}" for p in PRECISIONS for column in ("tokens/s", "× plain"))]]
-    each = [recorded("avx2", precision) for precision in PRECISIONS]
-    for name in dict.fromkeys(chain(*each)):
-        found = [methods.get(name, {}) for methods in each]
-        cells = (
-            (_number(of.get("tokens_per_second"), 1), _number(of.get("speedup"))) for of in found
-        )
-        rows.append([_named(name), *chain(*cells)])
-    return rows
+    names = dict.fromkeys(chain(*(recorded("avx2", precision) for precision in PRECISIONS)))
+
+    def cells(of: dict[str, Any]) -> list[str]:
+        return [_number(of.get("tokens_per_second"), 1), _number(of.get("speedup"))]
+
+    return by_precision("avx2", ("tokens/s", "× plain"), cells, list(names))
 
 
 def cycles() -> list[list[str]]:
@@ -172,19 +170,9 @@ def contexts() -> list[list[str]]:
     return rows
 
 
-WRITERS = (
-    overall,
-    same_tree,
-    sampled,
-    auto_trees,
-    avx2,
-    cycles,
-    positions,
-    contexts,
-    delays,
-    offline,
-)
-TABLES = {of.__name__: of for of in WRITERS}
+TABLES = {of.__name__: of for of in (
+    overall, same_tree, sampled, auto_trees, avx2, cycles, positions, contexts, delays, offline,
+)}  # fmt: skip
 
 
 def filled(text: str) -> str:
