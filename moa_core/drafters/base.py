@@ -155,11 +155,14 @@ class Reader(Stepwise):
                None: they follow one another in the text
         """
 
-    def root(self, token: int) -> Tensor:
+    def unread(self, token: int) -> tuple[Tensor, int]:
+        """The tokens [n] that the cache lacks, the root last, and the position of the first."""
         past = min(self.text.length, len(self.ids))  # a root read before is read again
         self.text.truncate(past)
-        tokens = torch.tensor([*self.ids[past:], token], device=self.text.device)
-        return self.read(tokens, past, None)[-1]
+        return torch.tensor([*self.ids[past:], token], device=self.text.device), past
+
+    def root(self, token: int) -> Tensor:
+        return self.read(*self.unread(token), None)[-1]
 
     def expand(self, frontier: Frontier) -> Tensor:
         return self.read(frontier.tokens, len(self.ids) + frontier.level, frontier.seen)

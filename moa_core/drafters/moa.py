@@ -168,10 +168,7 @@ class MoADrafter(Trained, Reader):
 
     def query(self, token: int) -> Tensor:
         """[1, 1, E] SA's output at the newest token, the root: CA's query."""
-        past = min(self.text.length, len(self.ids))  # a root read before is read again
-        self.text.truncate(past)
-        tokens = torch.tensor([*self.ids[past:], token], device=self.text.device)
-        return self._read(tokens, past, None)[:, -1:]
+        return self._read(*self.unread(token), None)[:, -1:]
 
     def read(self, tokens: Tensor, start: int, seen: Tensor | None) -> Tensor:
         hidden = self._read(tokens, start, seen)
