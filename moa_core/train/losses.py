@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from moa_core.drafters.eagle import EagleNet
 from moa_core.drafters.moa import MoANet
 from moa_core.drafters.tandem import TandemNet
-from moa_core.model.target import Matrix, Target
+from moa_core.model.target import Target
 from moa_core.train.batches import Batch, same_document
 from moa_core.train.masks import Masks, predictable
 from moa_core.train.teacher import Lesson, Verdicts
@@ -64,7 +64,7 @@ class StatesTrainee(Trainee):
     def forward(self, batch: Batch, lesson: Lesson, masks: Masks, seed: int) -> Loss:
         visible = same_document(batch.segment)
         states = self._drafter.states(lesson.embedded, batch.positions, visible)
-        entropy = soft_entropy(lesson.verdicts.head, states, lesson.verdicts, predictable(batch))
+        entropy = soft_entropy(states, lesson.verdicts, predictable(batch))
         return entropy, {"cross_entropy": entropy.detach()}
 
 
@@ -112,7 +112,7 @@ class MoATrainee(Trainee):
 
     def _loss(self, hidden: Tensor, before_tail: Tensor, lesson: Lesson, masks: Masks) -> Loss:
         tli = self._drafter.tli
-        entropy = soft_entropy(lesson.verdicts.head, hidden, lesson.verdicts, masks.loss)
+        entropy = soft_entropy(hidden, lesson.verdicts, masks.loss)
         feature = _smooth(hidden, lesson.hidden, masks.loss)
         stats = {"cross_entropy": entropy.detach(), "feature": feature.detach()}
         if tli:
@@ -147,7 +147,7 @@ class EagleTrainee(Trainee):
         self._drafter.rope.reserve(batch.ids.shape[1])
         hidden = self.features(batch, lesson, features)
         loss = predictable(batch)[:, 1:]  # row i has been fed token i + 1
-        entropy = soft_entropy(lesson.verdicts.head, hidden, lesson.verdicts, loss, ahead=1)
+        entropy = soft_entropy(hidden, lesson.verdicts, loss, ahead=1)
         feature = _smooth(hidden, lesson.hidden[:, 1:], loss)
         stats = {"cross_entropy": entropy.detach(), "feature": feature.detach()}
         return self._weights.cross_entropy * entropy + self._weights.feature * feature, stats
@@ -173,13 +173,10 @@ class TandemTrainee(Trainee):
 
     def forward(self, batch: Batch, lesson: Lesson, masks: Masks, seed: int) -> Loss:
         self._drafter.rope.reserve(batch.ids.shape[1])
-        hidden = lesson.embedded
-        rotation = self._drafter.rope(batch.positions, hidden)
+        rotation = self._drafter.rope(batch.positions, lesson.embedded)
         known = _TrueFirst([(k, v) for k, v in self.net.memorise(lesson.hidden, rotation)])
-        for place, layer in enumerate(self.net.layers):
-            hidden = layer(hidden, rotation, mask=masks.tail, cache=known, place=place)
-        hidden = self.net.norm(hidden)
-        entropy = soft_entropy(lesson.verdicts.head, hidden, lesson.verdicts, masks.loss)
+        hidden = self.net(lesson.embedded, rotation, masks.tail, known)
+        entropy = soft_entropy(hidden, lesson.verdicts, masks.loss)
         return entropy, {"cross_entropy": entropy.detach()}
 
 
@@ -210,7 +207,7 @@ def entropy_ahead(
         where = reply[:, shift:] & (segment[:, shift:] == segment[:, :-shift])
         rows, columns = F.pad(where, (0, shift)).gather(1, places).nonzero(as_tuple=True)
         told = rows, places[rows, columns] + shift
-        entropy = entropy_at(lesson.verdicts.head, states[rows, columns], lesson.verdicts, told)
+        entropy = entropy_at(states[rows, columns], lesson.verdicts, told)
         weight = DECAY**number
         total, weights = total + weight * entropy, weights + weight
         entropies.append(entropy.detach())
@@ -230,23 +227,19 @@ def noise(like: Tensor, seed: int, rows: list[int]) -> Tensor:
 CHUNK = 2**25
 
 
-def soft_entropy(
-    head: Matrix, hidden: Tensor, verdicts: Verdicts, where: Tensor, ahead: int = 0
-) -> Tensor:
+def soft_entropy(hidden: Tensor, verdicts: Verdicts, where: Tensor, ahead: int = 0) -> Tensor:
     """Mean of -sum p log q over the positions `where` [B, T]. The frozen head runs for them alone.
 
     hidden [B, T, E]
     ahead  how many positions after these the target's verdicts are
     """
     rows, columns = where.nonzero(as_tuple=True)
-    return entropy_at(head, hidden[rows, columns], verdicts, (rows, columns + ahead))
+    return entropy_at(hidden[rows, columns], verdicts, (rows, columns + ahead))
 
 
-def entropy_at(
-    head: Matrix, drafted: Tensor, verdicts: Verdicts, places: tuple[Tensor, Tensor]
-) -> Tensor:
+def entropy_at(drafted: Tensor, verdicts: Verdicts, places: tuple[Tensor, Tensor]) -> Tensor:
     """Mean of -sum p log q for drafted states [n, E]; p is the target's verdict at n places."""
-    total: Tensor = _Entropy.apply(drafted, head, verdicts, *places)  # type: ignore[no-untyped-call]
+    total: Tensor = _Entropy.apply(drafted, verdicts, *places)  # type: ignore[no-untyped-call]
     return total / (len(drafted) + 1e-5)
 
 
@@ -256,15 +249,15 @@ class _Entropy(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any, drafted: Tensor, head: Matrix, verdicts: Verdicts, rows: Tensor, columns: Tensor
+        ctx: Any, drafted: Tensor, verdicts: Verdicts, rows: Tensor, columns: Tensor
     ) -> Tensor:
         total = torch.zeros((), device=drafted.device)
         gradients: list[Tensor] = []
-        most = max(1, CHUNK // head.out_features)
+        most = max(1, CHUNK // verdicts.head.out_features)
         for part in torch.arange(len(drafted), device=drafted.device).split(most):
             with torch.enable_grad():
                 states = drafted[part].detach().requires_grad_()
-                logits = head(states)
+                logits = verdicts.head(states)
             probs = verdicts.probs(rows[part], columns[part])
             found = logits.detach().float().log_softmax(-1)
             total -= torch.dot(probs.flatten(), found.flatten())
@@ -276,7 +269,7 @@ class _Entropy(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         (slope,) = ctx.saved_tensors
-        return gradients[0] * slope, None, None, None, None
+        return gradients[0] * slope, None, None, None
 
 
 def _smooth(found: Tensor, wanted: Tensor, where: Tensor) -> Tensor:

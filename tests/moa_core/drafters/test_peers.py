@@ -5,7 +5,7 @@ from unittest import mock
 import pytest
 import torch
 import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import Tensor
 
 from moa_core.decoding.trace import Drafted
 from moa_core.decoding.tree import TreeSettings
@@ -68,7 +68,7 @@ def _training_logits(drafter: Drafter, target: Target, batch: Batch, root: int) 
         return target.head(trained.net(lesson.hidden)[0, root - 1, :5])
     scored: list[Tensor] = []
 
-    def score(_head: nn.Module, states: Tensor, *_: object) -> Tensor:
+    def score(states: Tensor, *_: object) -> Tensor:
         scored.append(states)
         return states.sum()
 

@@ -138,7 +138,7 @@ def test_a_loss_made_in_parts_is_the_whole_one_and_so_is_its_gradient(positions,
     (expected,) = torch.autograd.grad(3 * whole, hidden)
     monkeypatch.setattr(losses, "CHUNK", positions * VOCABULARY)
     with Largest() as largest:
-        found = soft_entropy(head, hidden, verdicts, where)
+        found = soft_entropy(hidden, verdicts, where)
         (gradient,) = torch.autograd.grad(3 * found, hidden)
     torch.testing.assert_close(found, whole)
     torch.testing.assert_close(gradient, expected)
