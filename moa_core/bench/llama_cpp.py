@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from moa_core.bench.methods import Method, Record, written
 from moa_core.decoding.decode import Settings
 from moa_core.errors import UserError
+from moa_core.loading.gguf import SIZES
 from moa_core.model.target import Target
 
 # llama.cpp's formats of matrices, by the method's name.
@@ -77,15 +78,12 @@ def write_gguf(target: Target, file: Path, kind: GGMLQuantizationType) -> None:
     writer = GGUFWriter(file, "llama")
     writer.add_tokenizer_model("rwkv")  # no end token: we end the text
     writer.add_token_list([f"<{token}>" for token in range(config.vocab_size)])
-    writer.add_context_length(config.max_position_embeddings)
-    writer.add_embedding_length(config.hidden_size)
-    writer.add_feed_forward_length(config.intermediate_size)
-    writer.add_block_count(config.num_hidden_layers)
-    writer.add_head_count(config.num_attention_heads)
-    writer.add_head_count_kv(config.num_key_value_heads)
+    for ours, theirs in SIZES.items():
+        size = getattr(config, ours)
+        add = writer.add_float32 if isinstance(size, float) else writer.add_uint32
+        add(f"llama.{theirs}", size)
     writer.add_rope_dimension_count(target.head_dim)
     writer.add_rope_freq_base(config.rope_parameters["rope_theta"])
-    writer.add_layer_norm_rms_eps(config.rms_norm_eps)
     heads = {"attn_q": config.num_attention_heads, "attn_k": config.num_key_value_heads}
     names = get_tensor_name_map(MODEL_ARCH.LLAMA, config.num_hidden_layers)
     for source, weight in target.model.state_dict().items():
