@@ -16,7 +16,7 @@ from moa_core.drafters.base import Drafter
 from moa_core.drafters.eagle import EagleDrafter, EagleNet
 from moa_core.drafters.eagle3 import Eagle3Drafter, Eagle3Net
 from moa_core.drafters.moa import MoADrafter
-from moa_core.model.layers import Attention, DecoderLayer, RMSNorm, SwiGLU
+from moa_core.model.layers import DecoderLayer, RMSNorm, SwiGLU
 from moa_core.model.target import Target
 from moa_core.train.batches import Batch
 from moa_core.train.losses import Trainee
@@ -97,7 +97,7 @@ def _moa(drafter: MoADrafter, first: DecoderLayer, last: DecoderLayer, norm: Ten
     net, config = drafter.net, drafter.net.config
     sa, ca, size = net.self_attention, net.cross_attention, config.ca.head_dim
     sa.load_state_dict(first.state_dict())
-    _read(ca.self_attn, last, norm, ("q",))
+    ca.self_attn.q_proj.weight.copy_(_reading(last, "q", norm))
     cast(RMSNorm, ca.input_layernorm).weight.fill_(_rms(norm))
     _feed(ca.mlp, ca.post_attention_layernorm, [last], norm)
     if config.kv_width <= config.width:  # the memory has room for K and V
@@ -115,21 +115,18 @@ def _eagle(net: EagleNet, layers: Sequence[DecoderLayer], norm: Tensor) -> Maps:
     """The last layer, on what `fc` makes of the token and the feature before it."""
     layer = net.layers[0]
     assert isinstance(layer, DecoderLayer)
-    _read(layer.self_attn, layers[-1], norm, ("q", "k", "v"))
+    for part in "qkv":
+        _projection(layer, part).copy_(_reading(layers[-1], part, norm))
     _feed(layer.mlp, layer.post_attention_layernorm, layers[::-1], norm)
     return [(net.fc, None), (layer.self_attn.o_proj, None), _down(layer.mlp)]
 
 
 def _eagle3(net: Eagle3Net, layers: Sequence[DecoderLayer], norm: Tensor) -> Maps:
     """The last layer's attention for features and the first layer's for tokens, side by side."""
-    layer, width = net.midlayer, net.config.width
-    tokens = Attention(width, net.config.heads, net.config.kv_heads, net.config.head_dim)
-    features = Attention(width, net.config.heads, net.config.kv_heads, net.config.head_dim)
-    _read(tokens, layers[0], None, ("q", "k", "v"))
-    _read(features, layers[-1], None, ("q", "k", "v"))
-    for part in ("q_proj", "k_proj", "v_proj"):
-        both = getattr(tokens, part).weight, getattr(features, part).weight
-        getattr(layer.self_attn, part).weight.copy_(torch.cat(both, 1) * 0.5**0.5)
+    layer = net.midlayer
+    for part in "qkv":
+        both = _reading(layers[0], part), _reading(layers[-1], part)  # of tokens, of features
+        _projection(layer, part).copy_(torch.cat(both, 1).float() * 0.5**0.5)
     _feed(layer.mlp, layer.post_attention_layernorm, layers[::-1], None)
     net.norm.weight.copy_(norm)
     return [(net.fc, None), (layer.self_attn.o_proj, None), _down(layer.mlp)]
@@ -143,16 +140,18 @@ def _rms(values: Tensor) -> float:
     return float(values.float().pow(2).mean().sqrt())
 
 
-def _read(mine: Attention, layer: DecoderLayer, norm: Tensor | None, parts: Sequence[str]) -> None:
-    """A layer's projections, which take over the weight of its norm.
+def _projection(layer: DecoderLayer, part: str) -> Tensor:
+    weight: Tensor = getattr(layer.self_attn, f"{part}_proj").weight
+    return weight
+
+
+def _reading(layer: DecoderLayer, part: str, norm: Tensor | None = None) -> Tensor:
+    """A layer's projection to q, k or v, which takes over the weight of its norm.
 
     norm  weight of the final norm, if the inputs are states after it
     """
     scale = cast(RMSNorm, layer.input_layernorm).weight.detach()
-    scale = scale if norm is None else scale / norm
-    for part in parts:
-        theirs = getattr(layer.self_attn, f"{part}_proj").weight
-        getattr(mine, f"{part}_proj").weight.copy_(theirs * scale)
+    return _projection(layer, part) * (scale if norm is None else scale / norm)
 
 
 def _feed(
