@@ -1,11 +1,10 @@
 """This program's folder for files that are downloaded or made once."""
 
 import os
-import shutil
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 
 def cache_folder() -> Path:
@@ -22,10 +21,8 @@ def making(folder: Path) -> Iterator[Path]:
     After an error or a kill the place is as before: there is never half a folder.
     """
     folder.parent.mkdir(parents=True, exist_ok=True)
-    part = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
-    try:
-        yield part
+    name = f".{folder.name}."
+    with TemporaryDirectory(prefix=name, dir=folder.parent, ignore_cleanup_errors=True) as part:
+        yield Path(part)
         if not folder.exists():  # else another process was quicker
             os.replace(part, folder)
-    finally:
-        shutil.rmtree(part, ignore_errors=True)
