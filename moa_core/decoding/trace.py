@@ -9,7 +9,7 @@ import json
 from collections.abc import Iterable, Iterator
 from dataclasses import MISSING, asdict, dataclass, field, fields
 from time import perf_counter
-from typing import Any, NoReturn
+from typing import Any, NoReturn, get_args
 
 import msgspec
 
@@ -135,10 +135,7 @@ class Finished:
 
 TREE = asdict(DraftTree.only_root(0))  # its fields
 Event = Prefilled | Drafted | Verified | LinkDown | OfflineToken | LinkBack | Finished
-EVENTS: dict[str, type] = {
-    kind.__name__: kind
-    for kind in (Prefilled, Drafted, Verified, LinkDown, OfflineToken, LinkBack, Finished)
-}
+EVENTS: dict[str, type] = {kind.__name__: kind for kind in get_args(Event)}
 
 
 def _rate(tokens: int, seconds: float) -> float | None:
