@@ -13,7 +13,7 @@ from time import perf_counter
 from typing import Any
 
 from moa_core.decoding.trace import Drafted, Verified
-from moa_core.decoding.tree import DraftTree, Node, TreeSettings, best_nodes, build_tree
+from moa_core.decoding.tree import DraftTree, Node, Sizing, TreeSettings, best_nodes, build_tree
 
 FIXED_CYCLES = 3  # cycles with the tree that was asked for, before anything is known
 FADING = 0.98  # decay of times and rates per cycle: about 50 cycles are remembered
@@ -164,7 +164,7 @@ def _best_count(gains: Sequence[float], worth: float, best: float) -> int:
     return count
 
 
-class Sizer:
+class Sizer(Sizing):
     """Sizes the trees of one run, from the measurements of all runs of its drafter.
 
     start  the tree of the first cycles, before anything is measured
@@ -189,7 +189,6 @@ class Sizer:
         self.known = self.memory.setdefault(place, Experience())
 
     def begin(self) -> float:
-        """Start a tree. Returns the score below which nodes are skipped."""
         self._now = self.clock()
         return self.known.least() if self.known.ready else -math.inf
 
@@ -201,7 +200,6 @@ class Sizer:
         return self.known.to_expand([node.log_prob for node in level[: limit.breadth]])
 
     def drafted(self, expanded: int) -> None:
-        """Record the time of a finished level."""
         start, self._now = self._now, self.clock()
         self.known.level.add(expanded, self._now - start)
 
@@ -210,15 +208,6 @@ class Sizer:
         count = self.known.to_keep(scores) if self.known.ready else self.start.budget
         self._nodes = best_nodes(tried, min(count, limit.budget))
         return build_tree(root, self._nodes)
-
-    def trim(self, tree: DraftTree, limit: TreeSettings) -> DraftTree:
-        """The nodes worth verifying of a tree that cost nothing to draft."""
-        nodes: list[Node] = []
-        for node in range(1, len(tree)):
-            above = tree.parents[node]
-            parent = nodes[above - 1] if above else None
-            nodes.append(Node(tree.tokens[node], parent, tree.log_probs[node], tree.depths[node]))
-        return self.keep(tree.tokens[0], nodes, limit)
 
     def moved(self, places: Sequence[int]) -> None:
         """The last tree is part of a larger one, in which its nodes have these places."""

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from itertools import accumulate
-from typing import Annotated, Any, Protocol
+from typing import Annotated, Any
 
 import numpy as np
 import torch
@@ -164,34 +164,22 @@ class Node:
     expanded: bool = False
 
 
-class Sizing(Protocol):
-    """How large a tree grows.
-
-    begin      starts a tree; returns the log-probability below which nodes are skipped
-    to_expand  how many nodes of a level, best first, to expand; 0: draft no further
-    drafted    ends a level in which this many nodes were expanded
-    keep       the tree of the nodes worth verifying, in the order in which they were tried
-    """
-
-    def begin(self) -> float: ...
-    def to_expand(self, level: Sequence[Node], depth: int, limit: TreeSettings) -> int: ...
-    def drafted(self, expanded: int) -> None: ...
-    def keep(self, root: int, tried: Sequence[Node], limit: TreeSettings) -> DraftTree: ...
-
-
-class Fixed:
-    """Trees of the requested size."""
+class Sizing:
+    """How large a tree grows: here, as large as was asked for."""
 
     def begin(self) -> float:
+        """Start a tree. Returns the log-probability below which nodes are skipped."""
         return -math.inf
 
     def to_expand(self, level: Sequence[Node], depth: int, limit: TreeSettings) -> int:
+        """How many nodes of a level, best first, to expand; 0: draft no further."""
         return min(limit.breadth, len(level)) if depth < limit.depth else 0
 
     def drafted(self, expanded: int) -> None:
-        pass
+        """A level is finished in which this many nodes were expanded."""
 
     def keep(self, root: int, tried: Sequence[Node], limit: TreeSettings) -> DraftTree:
+        """The tree of the nodes worth verifying, in the order in which they were tried."""
         return build_tree(root, best_nodes(tried, limit.budget))
 
 
@@ -209,7 +197,7 @@ def grow(
     sizing       may stop before the limit; None: the limit is the tree's size
     words        [V] token ids of the logits; None: each one's place
     """
-    sizing = sizing or Fixed()
+    sizing = sizing or Sizing()
     device, least = root_logits.device, sizing.begin()
     breadth = min(limit.breadth, root_logits.shape[-1])
     tried = _children(root_logits[None], [None], breadth, least, words)
@@ -244,14 +232,6 @@ def build_tree(root: int, nodes: Sequence[Node]) -> DraftTree:
     )
 
 
-def best_children(
-    logits: Tensor, breadth: int, words: Tensor | None = None
-) -> tuple[Tensor, Tensor]:
-    """Log-probabilities and ids [b, breadth] of the most probable tokens after logits [b, V]."""
-    log_probs, places = torch.log_softmax(logits.float(), dim=-1).topk(breadth, dim=-1)
-    return log_probs, places if words is None else words[places]
-
-
 def _frontier(
     parents: Sequence[Node], seen: NDArray[np.bool_], level: int, device: torch.device
 ) -> tuple[Frontier, NDArray[np.bool_]]:
@@ -272,7 +252,8 @@ def _children(
 
     logits  [b, V]
     """
-    best_probs, best_tokens = best_children(logits, breadth, words)
+    best_probs, places = torch.log_softmax(logits.float(), dim=-1).topk(breadth, dim=-1)
+    best_tokens = places if words is None else words[places]  # [b, breadth]
     found: list[Node] = []
     for parent, log_probs, tokens in zip(
         parents, best_probs.tolist(), best_tokens.tolist(), strict=True

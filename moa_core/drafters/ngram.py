@@ -8,7 +8,7 @@ import math
 from collections.abc import Sequence
 from heapq import heappop, heappush
 
-from moa_core.decoding.tree import DraftTree, TreeSettings
+from moa_core.decoding.tree import DraftTree, Node, Sizing, TreeSettings
 from moa_core.drafters.base import Drafter, ServerOutputs
 from moa_core.model.target import Target
 
@@ -29,50 +29,48 @@ class NgramDrafter(Drafter):
         self.ids.extend(ids)
 
     def propose(self, token: int, settings: TreeSettings) -> DraftTree:
-        tree = self._looked_up([*self.ids, token], settings)
-        return self.sizer.trim(tree, settings) if settings.auto else tree
+        nodes = self._looked_up([*self.ids, token], settings)
+        return (self.sizer if settings.auto else Sizing()).keep(token, nodes, settings)
 
-    def _looked_up(self, text: list[int], settings: TreeSettings) -> DraftTree:
+    def _looked_up(self, text: list[int], settings: TreeSettings) -> list[Node]:
         for size in range(min(LONGEST, len(text) - 1), 0, -1):
             suffix = text[-size:]
             ends = [end for end in range(size, len(text)) if text[end - size : end] == suffix]
             if ends:
                 return _continuations(text, ends, 1 / size, settings)
-        return DraftTree.only_root(text[-1])
+        return []
 
 
 def _continuations(
     text: list[int], ends: list[int], unsure: float, settings: TreeSettings
-) -> DraftTree:
-    """The most frequent continuations of a suffix as a tree.
+) -> list[Node]:
+    """The most frequent continuations of a suffix, parents before their children.
 
     A node's probability is its share of the places where its parent occurred, and of `unsure`
     more, where something else follows: a suffix seen once, or a short one, says little.
 
     ends  positions in the text just after the suffix
     """
-    tokens, parents, depths, log_probs = [text[-1]], [-1], [0], [0.0]
-    # Most probable first, then the shallower, then the most recent.
-    waiting: list[tuple[float, int, int, int, int, list[int]]] = []
+    nodes: list[Node] = []
+    # Most probable first, then the shallower, then the most recent, of which there is one.
+    waiting: list[tuple[float, int, int, Node, list[int]]] = []
 
-    def offer(parent: int, places: list[int]) -> None:
+    def offer(parent: Node | None, places: list[int]) -> None:
+        so_far, depth = (parent.log_prob, parent.depth + 1) if parent else (0.0, 1)
         followed: dict[int, list[int]] = {}
         for place in places:
             if place < len(text):
                 followed.setdefault(text[place], []).append(place + 1)
         best = sorted(followed.items(), key=lambda item: (-len(item[1]), -item[1][-1]))
         for token, after in best[: settings.breadth]:
-            score = log_probs[parent] + math.log(len(after) / (len(places) + unsure))
-            entry = (-score, depths[parent] + 1, -after[-1], parent, token, after)
-            heappush(waiting, entry)
+            score = so_far + math.log(len(after) / (len(places) + unsure))
+            node = Node(token, parent, score, depth)
+            heappush(waiting, (-score, depth, -after[-1], node, after))
 
-    offer(0, ends)
-    while waiting and len(tokens) <= settings.budget:
-        score, depth, _, parent, token, after = heappop(waiting)
-        tokens.append(token)
-        parents.append(parent)
-        depths.append(depth)
-        log_probs.append(-score)
-        if depth < settings.depth:
-            offer(len(tokens) - 1, after)
-    return DraftTree(tuple(tokens), tuple(parents), tuple(depths), tuple(log_probs))
+    offer(None, ends)
+    while waiting and len(nodes) < settings.budget:
+        *_, node, after = heappop(waiting)
+        nodes.append(node)
+        if node.depth < settings.depth:
+            offer(node, after)
+    return nodes
