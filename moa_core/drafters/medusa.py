@@ -76,17 +76,13 @@ class MedusaDrafter(Trained):
     def propose(self, token: int, settings: TreeSettings) -> DraftTree:
         levels = min(settings.depth, self.net.config.heads)
         assert self._feature is not None, "observe first"
-        logits = self._ahead(self._feature)[:levels]
+        logits = self.head(self.net(self._feature)[0])[:levels]  # [K, D], of each position ahead
         return self.grow(
             token,
             logits[0],
             lambda frontier: logits[frontier.level].expand(len(frontier.tokens), -1),
             replace(settings, depth=levels),
         )
-
-    def _ahead(self, feature: Tensor) -> Tensor:
-        """[1, E] -> logits [K, D] of each position ahead."""
-        return self.head(self.net(feature)[0])
 
     @classmethod
     def sizes(cls, files: Files, target: Target) -> MedusaConfig:

@@ -152,7 +152,8 @@ def _session(graph: Graph, threads: int) -> Any:
     options.add_session_config_entry("session.intra_op.allow_spinning", "1")
     options.add_session_config_entry("session.force_spinning_stop", "1")
     # The first call lets the graph be read without a file, the second keeps weights uncopied.
-    values = {name: _by_reference(array) for name, array in graph.weights.items()}
+    refer = onnxruntime.OrtValue.ortvalue_from_numpy
+    values = {name: refer(array) for name, array in graph.weights.items()}
     options.add_external_initializers(list(values), list(values.values()))
     for name, value in values.items():
         options.add_initializer(name, value)
@@ -161,10 +162,6 @@ def _session(graph: Graph, threads: int) -> Any:
     )
     made.weights = values  # kept alive: onnxruntime gets only addresses
     return made
-
-
-def _by_reference(array: NDArray[Any]) -> Any:
-    return onnxruntime.OrtValue.ortvalue_from_numpy(array)
 
 
 def give_back(arrays: Iterable[NDArray[Any]]) -> int:

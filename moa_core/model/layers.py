@@ -301,23 +301,17 @@ def _adopt(ours: nn.Module, theirs: Any) -> None:
             _adopt(part, other)
 
 
-def causal_mask(count: int, past: int, device: torch.device) -> Tensor | None:
-    """[1, 1, n, past + n] bool for n new rows after `past` rows; None if no mask is needed."""
-    if count == 1:
-        return None
-    mask = torch.ones(count, past + count, dtype=torch.bool, device=device)
-    return mask.tril(past)[None, None]
-
-
 def rows_mask(count: int, past: int, seen: Tensor | None, device: torch.device) -> Tensor | None:
     """Mask of n new rows after `past` slots: [1, 1, n, past + n] bool, or None if all is visible.
 
     seen  [n, s] bool: rows are nodes, and each sees these of the last s slots; None: rows follow
           one another in the text
     """
-    if seen is None:
-        return causal_mask(count, past, device)
-    return tree_mask(seen, past + count - seen.shape[1])
+    if seen is not None:
+        return tree_mask(seen, past + count - seen.shape[1])
+    if count == 1:
+        return None
+    return torch.ones(count, past + count, dtype=torch.bool, device=device).tril(past)[None, None]
 
 
 def tree_mask(seen: Tensor, known: int) -> Tensor:

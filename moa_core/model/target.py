@@ -156,12 +156,12 @@ class Target:
     @property
     def context(self) -> int:
         """Most positions that this target can use: its limit, or a shorter sliding window."""
-        windows: list[int] = [
-            self.config.sliding_window
-            for kind in (getattr(self.config, "layer_types", None) or ["sliding_attention"])
-            if kind == "sliding_attention" and _slides(self.config)
-        ]
-        return min([int(self.config.max_position_embeddings), *windows])
+        longest = int(self.config.max_position_embeddings)
+        window = getattr(self.config, "sliding_window", None)
+        kinds = getattr(self.config, "layer_types", None) or ["sliding_attention"]
+        # Qwen's configs have a window's size also where no layer uses it.
+        slides = getattr(self.config, "use_sliding_window", True) and "sliding_attention" in kinds
+        return min(longest, window) if window and slides else longest
 
     def head_of(self, words: Tensor | None) -> Matrix:
         """The head's rows for these token ids [D], in a copy that all who ask share; None: all."""
@@ -370,10 +370,3 @@ def _in_our_form(target: Target) -> tuple[Rope, list[DecoderLayer]] | None:
     if len(plain) < len(layers):
         return None
     return Rope(target.head_dim, target.config.rope_parameters, target.context), plain
-
-
-def _slides(config: Any) -> bool:
-    """Whether any layer attends only to a window. Qwen's configs have an unused window size."""
-    return bool(getattr(config, "sliding_window", None)) and getattr(
-        config, "use_sliding_window", True
-    )
