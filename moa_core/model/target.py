@@ -235,14 +235,14 @@ class Target:
         """
         # The model's own forward would build masks at each call; its layers do not.
         rope = self.decoder.rotary_emb(hidden, position_ids=positions)
-        taps = Taps(self.taps if last is None else ())
-        for place in range(len(self.layers) - (last or len(self.layers)), len(self.layers)):
-            taps.pass_by(place, hidden)
-            hidden = self.layers[place](
-                hidden, attention_mask=mask, position_ids=positions, past_key_values=cache,
+
+        def run(place: int, x: Tensor) -> Any:
+            return self.layers[place](
+                x, attention_mask=mask, position_ids=positions, past_key_values=cache,
                 use_cache=cache is not None, position_embeddings=rope,
             )  # fmt: skip
-        return taps.joined(self.decoder.norm(hidden))
+
+        return self._through(run, hidden, last)
 
     def read_layers(
         self, hidden: Tensor, positions: Tensor, mask: Tensor | None, cache: KVCache,
@@ -261,13 +261,26 @@ class Target:
         rotation, causal = rope(positions, hidden), mask is None and hidden.shape[1] > 1
         if mask is not None:  # once, not in each layer
             mask = torch.zeros_like(mask, dtype=hidden.dtype).masked_fill_(~mask, -torch.inf)
-        taps = Taps(self.taps if last is None else ())
-        for place in range(len(layers) - (last or len(layers)), len(layers)):
-            taps.pass_by(place, hidden)
-            hidden = layers[place](
-                hidden, rotation, mask=mask, causal=causal, cache=cache, place=place
-            )
-        return taps.joined(self.decoder.norm(hidden))
+
+        def run(place: int, x: Tensor) -> Any:
+            return layers[place](x, rotation, mask=mask, causal=causal, cache=cache, place=place)
+
+        return self._through(run, hidden, last)
+
+    def _through(
+        self, run: Callable[[int, Tensor], Tensor], hidden: Tensor, last: int | None
+    ) -> Tensor:
+        """Through the layers and the final norm: [.., (taps + 1) E], the tapped inputs first.
+
+        run  of the layer at a place
+        """
+        taps, kept = self.taps if last is None else (), dict[int, Tensor]()
+        for place in range(len(self.layers) - (last or len(self.layers)), len(self.layers)):
+            if place in taps:
+                kept[place] = hidden
+            hidden = run(place, hidden)
+        hidden = self.decoder.norm(hidden)
+        return torch.cat([*(kept[layer] for layer in taps), hidden], -1) if taps else hidden
 
     def _forward(
         self, ids: Sequence[int], positions: Sequence[int], seen: Tensor | None
@@ -286,23 +299,6 @@ class Target:
         hidden = self.read_layers(hidden, places, mask, self._cache)[0]
         last = hidden[..., -self.config.hidden_size :]
         return hidden, self.head(last[-1:] if seen is None else last)
-
-
-class Taps:
-    """Inputs of some of the layers in one forward."""
-
-    def __init__(self, layers: Sequence[int]) -> None:
-        self._layers = layers
-        self._kept: dict[int, Tensor] = {}
-
-    def pass_by(self, layer: int, hidden: Tensor) -> None:
-        if layer in self._layers:
-            self._kept[layer] = hidden
-
-    def joined(self, hidden: Tensor) -> Tensor:
-        """[.., (taps + 1) E]: the kept inputs, in order, then the last hidden state."""
-        kept = [self._kept[layer] for layer in self._layers]
-        return torch.cat([*kept, hidden], -1) if kept else hidden
 
 
 def _rows(head: Matrix, words: Tensor) -> Matrix:
