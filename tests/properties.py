@@ -28,13 +28,13 @@ TOKENS = 6  # few, so that what is drafted is often chosen
 
 
 @st.composite
-def trees(draw: st.DrawFn, most: int = 24) -> DraftTree:
-    """Any draft tree: parents first, siblings with tokens of their own."""
-    tokens, parents, depths, log_probs = [draw(st.integers(0, TOKENS - 1))], [-1], [0], [0.0]
+def trees(draw: st.DrawFn, most: int = 24, words: int = TOKENS) -> DraftTree:
+    """Any draft tree, of so many words: parents first, siblings with tokens of their own."""
+    tokens, parents, depths, log_probs = [draw(st.integers(0, words - 1))], [-1], [0], [0.0]
     taken: set[tuple[int, int]] = set()
     for _ in range(draw(st.integers(0, most - 1))):
         parent = draw(st.integers(0, len(tokens) - 1))
-        token = draw(st.integers(0, TOKENS - 1))
+        token = draw(st.integers(0, words - 1))
         if (parent, token) in taken:
             continue
         taken.add((parent, token))
@@ -52,3 +52,8 @@ def above(tree: DraftTree, node: int) -> list[int]:
         path.insert(0, node)
         node = tree.parents[node]
     return path
+
+
+def paths(tree: DraftTree) -> list[tuple[int, ...]]:
+    """The tokens from below the root to each node."""
+    return [tuple(tree.tokens[one] for one in above(tree, node)) for node in range(len(tree))]

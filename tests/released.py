@@ -16,6 +16,7 @@ from moa_core.drafters.moa import MoADrafter
 from moa_core.loading.load import load_drafter, load_target
 from moa_core.model.target import Target
 from tests.models import having_read
+from tests.properties import paths
 
 FOLDER = Path(__file__).parent / "parity"
 CLOSE = {"atol": 1e-4, "rtol": 0.0}
@@ -78,13 +79,7 @@ def check_nodes(tree: DraftTree, expected: dict[str, Any]) -> None:
     theirs = DraftTree(
         tuple(expected["tokens"]), tuple(expected["parents"]), (), tuple(expected["scores"])
     )
-    found, wanted = _scores_by_path(tree), _scores_by_path(theirs)
+    assert tree.tokens[0] == theirs.tokens[0]
+    found, wanted = (dict(zip(paths(one), one.log_probs, strict=True)) for one in (tree, theirs))
     assert found.keys() == wanted.keys()
     assert found == pytest.approx(wanted, abs=1e-4)
-
-
-def _scores_by_path(tree: DraftTree) -> dict[tuple[int, ...], float]:
-    paths: list[tuple[int, ...]] = []
-    for token, parent in zip(tree.tokens, tree.parents, strict=True):
-        paths.append((token,) if parent < 0 else (*paths[parent], token))
-    return dict(zip(paths, tree.log_probs, strict=True))

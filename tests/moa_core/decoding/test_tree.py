@@ -9,7 +9,7 @@ from torch import Tensor
 from moa_core.decoding.tree import AUTO, DraftTree, Frontier, TreeSettings, grow, named_tree
 from moa_core.errors import UserError
 from moa_core.model.cache import KVCache
-from tests.properties import SEEDS, above, trees
+from tests.properties import SEEDS, above, paths, trees
 
 VOCABULARY = 12
 SHAPES = ((1, 1, 1), (1, 5, 3), (4, 1, 4), (3, 3, 1), (4, 3, 10), (5, 4, 30), (3, 4, 1000),
@@ -50,13 +50,6 @@ class Bigrams:
             level = sorted(level, reverse=True)[:breadth]
         kept = sorted(tried, reverse=True)[: shape.budget]
         return {path: score for score, path in kept}
-
-
-def paths(tree: DraftTree) -> list[Path]:
-    found: list[Path] = [()]
-    for token, parent in zip(tree.tokens[1:], tree.parents[1:], strict=True):
-        found.append((*found[parent], token))
-    return found
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=str)

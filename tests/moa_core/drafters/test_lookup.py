@@ -4,46 +4,28 @@ from itertools import pairwise
 
 import pytest
 from hypothesis import given
-from hypothesis import strategies as st
 
 from moa_core.decoding.trace import Drafted
-from moa_core.decoding.tree import AUTO, DraftTree, TreeSettings
+from moa_core.decoding.tree import AUTO, TreeSettings
 from moa_core.drafters.lookup import WithLookup, merged
 from moa_core.drafters.names import LOOKUP
 from tests.models import drafter_of, plain_greedy, tiny_target, traced, useful
+from tests.properties import paths, trees
 
 REPEATED = [5, 9, 33, 7, 21, 40, 11] * 4
 
 
-@st.composite
-def trees(draw: st.DrawFn) -> DraftTree:
-    """Trees over few tokens, so that two of them share paths."""
-    tokens, parents, depths, log_probs = [0], [-1], [0], [0.0]
-    for _ in range(draw(st.integers(0, 12))):
-        parent = draw(st.integers(0, len(tokens) - 1))
-        token = draw(st.integers(1, 3))
-        if (parent, token) not in zip(parents, tokens, strict=True):
-            tokens.append(token)
-            parents.append(parent)
-            depths.append(depths[parent] + 1)
-            log_probs.append(log_probs[parent] - draw(st.integers(0, 8)) / 4)
-    return DraftTree(tuple(tokens), tuple(parents), tuple(depths), tuple(log_probs))
+FEW = trees(13, words=3)  # so that two of them share paths
 
 
-def path(tree: DraftTree, node: int) -> tuple[int, ...]:
-    return () if node == 0 else (*path(tree, tree.parents[node]), tree.tokens[node])
-
-
-@given(trees(), trees())
+@given(FEW, FEW)
 def test_a_merged_tree_has_every_path_of_both_once(tree, other):
     both, places = merged(tree, other)
-    assert [path(both, place) for place in places] == [path(other, at) for at in range(len(other))]
-    assert [path(both, at) for at in range(len(tree))] == [
-        path(tree, at) for at in range(len(tree))
-    ]
-    paths = [path(both, node) for node in range(len(both))]
-    assert len(set(paths)) == len(paths)
-    assert set(paths) == {path(one, at) for one in (tree, other) for at in range(len(one))}
+    found = paths(both)
+    assert [found[place] for place in places] == paths(other)
+    assert found[: len(tree)] == paths(tree)
+    assert len(set(found)) == len(found)
+    assert set(found) == {*paths(tree), *paths(other)}
     for node in range(1, len(both)):
         parent = both.parents[node]
         assert parent < node and both.depths[node] == both.depths[parent] + 1

@@ -1,5 +1,6 @@
 """GGUF files: read as the model that was written, and refused in a sentence."""
 
+import json
 import struct
 from collections.abc import Callable
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 import torch
 from gguf import GGMLQuantizationType as Kind
 
+from moa_core.bench.llama_cpp import interleaved
 from moa_core.errors import UserError
 from moa_core.loading import gguf as reading
 from moa_core.loading.load import load_target
@@ -25,12 +27,6 @@ NAMES = {ours: theirs for theirs, ours in {**reading.TOP, **reading.LAYER}.items
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("MOA_CACHE", str(tmp_path / "cache"))
     return tmp_path / "cache"
-
-
-def paired(rows: np.ndarray, heads: int) -> np.ndarray:
-    """llama.cpp's order of a Llama's Q and K."""
-    halves = rows.reshape(heads, 2, -1, *rows.shape[1:])
-    return halves.swapaxes(1, 2).reshape(rows.shape)
 
 
 def write(
@@ -53,15 +49,17 @@ def write(
             continue
         values, (*_, part, _) = weight.numpy(), key.split(".")
         if part in heads and config.model_type == "llama":
-            values = paired(values, heads[part])
-        at = key.removeprefix("model.layers.").split(".")
-        inner = ".".join(at[1:-1]) if key.startswith("model.layers.") else key.rpartition(".")[0]
-        place = f"blk.{at[0]}.{NAMES[inner]}" if key.startswith("model.layers.") else NAMES[inner]
-        if values.ndim > 1 and kind != Kind.F32:
-            values = gguf.quantize(values, kind)
-            writer.add_tensor(f"{place}.{key.rpartition('.')[2]}", values, raw_dtype=kind)
-        else:
-            writer.add_tensor(f"{place}.{key.rpartition('.')[2]}", values)
+            values = interleaved(values, heads[part])
+        inner, _, suffix = key.rpartition(".")
+        block = ""
+        if key.startswith("model.layers."):
+            layer, _, inner = inner.removeprefix("model.layers.").partition(".")
+            block = f"blk.{layer}."
+        whole = values.ndim == 1 or kind == Kind.F32
+        values = values if whole else gguf.quantize(values, kind)
+        writer.add_tensor(
+            f"{block}{NAMES[inner]}.{suffix}", values, raw_dtype=None if whole else kind
+        )
     if target.tokenizer is not None:
         vocabulary = target.tokenizer.get_vocab()
         tokens = sorted(vocabulary, key=vocabulary.__getitem__)
@@ -71,8 +69,6 @@ def write(
         writer.add_token_list(tokens)
         writer.add_token_types([3 if n in special else 1 for n in range(len(tokens))])
         merges = target.tokenizer.backend_tokenizer.model.__getstate__()
-        import json
-
         writer.add_token_merges([" ".join(pair) for pair in json.loads(merges)["merges"]])
         writer.add_eos_token_id(target.tokenizer.eos_token_id)
         writer.add_pad_token_id(target.tokenizer.pad_token_id)

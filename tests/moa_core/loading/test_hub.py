@@ -1,8 +1,4 @@
-"""From the Hub: the right revision, or what to do; and a preset's published pair, unconverted.
-
-The pair's checkpoints have the published key names, config keys and numbers of heads, at a 32nd of
-the widths and with random weights: the true ones are gated, and far too large for a test.
-"""
+"""From the Hub: the right revision, or what to do."""
 
 from pathlib import Path
 
