@@ -3,8 +3,6 @@
 Deep enough to get past a parser, where changed bytes alone mostly end.
 """
 
-from __future__ import annotations
-
 import copy
 import random
 from typing import Any

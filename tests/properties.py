@@ -3,8 +3,6 @@
 With `MOA_EXAMPLES=thorough` in the environment, pytest tries two thousand times each.
 """
 
-from __future__ import annotations
-
 import os
 
 from hypothesis import settings

@@ -14,7 +14,8 @@ from urllib.parse import unquote, urlsplit
 import pytest
 from huggingface_hub import constants
 
-from tests.models import save_bundle
+from moa_core.model.target import Target
+from tests.models import save_bundle, speaking_target
 
 MAIN = "1" * 40  # the commit of every repository's main branch, unless it is given another
 
@@ -35,7 +36,6 @@ class Hub:
     known: set[str] = field(default_factory=set)  # tokens
     granted: set[str] = field(default_factory=set)
     asked: list[str] = field(default_factory=list)
-    url: str = ""
 
     def put(self, name: str, folder: Path, **options: Any) -> Repository:
         files = {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
@@ -137,15 +137,14 @@ def lead_to(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @contextmanager
-def hub_served(hub: Hub) -> Iterator[str]:
-    """Serve a hub until the block ends; its address."""
-    server = ThreadingHTTPServer(("127.0.0.1", 0), type("Handler", (_Handler,), {"hub": hub}))
+def answering(handler: type[BaseHTTPRequestHandler]) -> Iterator[str]:
+    """A server until the block ends; its address."""
+    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
     server.daemon_threads = True
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
     thread.start()
-    hub.url = f"http://127.0.0.1:{server.server_port}"
     try:
-        yield hub.url
+        yield f"http://127.0.0.1:{server.server_port}"
     finally:
         server.shutdown()
         thread.join()
@@ -167,6 +166,12 @@ def bundle(saved_bundle: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return saved_bundle
 
 
+@pytest.fixture(scope="module")
+def target() -> Target:
+    """With a tokenizer; modules that need another one have their own."""
+    return speaking_target()
+
+
 @pytest.fixture
 def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Hub]:
     """In the place of the real one, with an empty cache."""
@@ -176,6 +181,6 @@ def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Hub]:
     monkeypatch.setattr("huggingface_hub.constants.HF_TOKEN_PATH", str(tmp_path / "token"))
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", False)
     standing = Hub()
-    with hub_served(standing) as url:
+    with answering(type("Handler", (_Handler,), {"hub": standing})) as url:
         lead_to(url, monkeypatch)
         yield standing

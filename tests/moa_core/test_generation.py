@@ -8,16 +8,11 @@ from moa_core.decoding.trace import OfflineToken
 from moa_core.drafters.base import Vanilla
 from moa_core.model.target import Target
 from tests.moa_core.decoding.test_offline import Flaky
-from tests.models import drafter_of, speaking_target, tiny_target, traced, useful
+from tests.models import drafter_of, tiny_target, traced, useful
 
 PROMPT = "The fox ran"
 TREE = TreeSettings(3, 2, 6)
 METHODS = ("vanilla", "moa-n0", "moa-n1", "eagle2")
-
-
-@pytest.fixture(scope="module")
-def target() -> Target:
-    return speaking_target()
 
 
 def pieces(target: Target, method: str, settings: Settings, **more: object) -> list[Piece]:

@@ -14,16 +14,10 @@ from moa_core.decoding.tree import TreeSettings
 from moa_core.decoding.verify import Sampling
 from moa_core.errors import UserError
 from moa_core.loading.load import load_target
-from moa_core.model.target import Target
 from tests.models import plain_greedy, speaking_target
 
 IDS = [[5, 9, 33, 5, 9], [7, 8, 12]]
 TREE = TreeSettings(3, 2, 6)
-
-
-@pytest.fixture(scope="module")
-def target() -> Target:
-    return speaking_target()
 
 
 def test_all_methods_write_the_targets_own_text(target, bundle):

@@ -16,7 +16,6 @@ from moa_core.decoding.tree import AUTO, TreeSettings
 from moa_core.errors import UserError
 from moa_core.model.target import Target
 from tests.moa_core.bench.made_up import ours
-from tests.models import speaking_target
 
 
 def test_a_whole_benchmark(bundle, tmp_path, capsys):
@@ -80,11 +79,6 @@ DECODING = Decoding(20)
 CPU = torch.device("cpu")
 TREE = TreeSettings(3, 2, 6)
 WHOLE = b'{"method":"a","repeat":0,"prompt":1}\n'
-
-
-@pytest.fixture(scope="module")
-def target() -> Target:
-    return speaking_target()
 
 
 class Counting(Method):

