@@ -18,17 +18,10 @@ Cell = tuple[float, float]  # speed-up over the authors' plain decoding, τ
 
 @dataclass(frozen=True)
 class Row:
-    """A drafter's figures.
-
-    cells                  by data set; None for one flagged as a slip, which is left out
-    printed_mean           as the authors print it
-    mean_includes_flagged  whether that mean includes the cell left out
-    """
+    """A drafter's figures by data set; None for one flagged as a slip, which is left out."""
 
     drafter: str
     cells: tuple[Cell | None, ...]
-    printed_mean: Cell
-    mean_includes_flagged: bool
 
 
 @dataclass(frozen=True)
