@@ -5,7 +5,6 @@ import gzip
 import json
 import os
 import re
-import zlib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any
@@ -46,11 +45,9 @@ def parsed(text: str) -> Any:
 
 def _read_text(path: Path) -> str:
     """The text of a file, which may be compressed. UserError if it cannot be read."""
-    try:
+    with saying(f"{path} cannot be read"):
         data = path.read_bytes()
         return (gzip.decompress(data) if path.suffix == ".gz" else data).decode()
-    except (OSError, EOFError, UnicodeDecodeError, zlib.error) as error:
-        raise UserError(f"{path} cannot be read: {error}.") from error
 
 
 def json_lines(path: Path) -> Iterator[tuple[int, Any]]:

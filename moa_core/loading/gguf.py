@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from moa_core.cache import cache_folder, making
-from moa_core.errors import UserError, first_line
+from moa_core.errors import UserError, saying
 from moa_core.untrusted import check_sizes
 
 if TYPE_CHECKING:
@@ -98,12 +98,9 @@ def _read(path: Path) -> gguf.GGUFReader:
                 raise ValueError("it is cut short, or claims more than it has")
             return super()._get(offset, dtype, count, *more, **rest)
 
-    try:
+    # The error may also be of a quantisation that it does not know.
+    with saying(f"{path.name} is no GGUF file that can be read"):
         return Reader(path)
-    except Exception as error:  # of many kinds, also for a quantisation that it does not know
-        raise UserError(
-            f"{path.name} is no GGUF file that can be read: {first_line(error)}."
-        ) from None
 
 
 def _field(reader: gguf.GGUFReader, key: str) -> Any:
@@ -167,12 +164,9 @@ def _check_shapes(reader: gguf.GGUFReader, config: Mapping[str, Any], name: str)
     import torch
     from transformers import AutoConfig, AutoModelForCausalLM
 
-    try:
-        with torch.device("meta"):
-            made = AutoConfig.for_model(**config)
-            model = AutoModelForCausalLM.from_config(made)
-    except Exception as error:
-        raise UserError(f"{name} describes no model: {first_line(error)}.") from None
+    with saying(f"{name} describes no model"), torch.device("meta"):
+        made = AutoConfig.for_model(**config)
+        model = AutoModelForCausalLM.from_config(made)
     wanted = {key: tuple(one.shape) for key, one in model.state_dict().items()}
     if config["tie_word_embeddings"]:
         wanted.pop("lm_head.weight", None)
@@ -222,12 +216,8 @@ def _tokenizer(path: Path, reader: gguf.GGUFReader) -> Any:
     from tokenizers import pre_tokenizers
     from transformers import AutoTokenizer
 
-    try:
+    with saying(f"The tokenizer in {path.name} cannot be read"):
         found: Any = AutoTokenizer.from_pretrained(path.parent, gguf_file=path.name)
-    except Exception as error:
-        raise UserError(
-            f"The tokenizer in {path.name} cannot be read: {first_line(error)}."
-        ) from None
     split = reader.fields.get("tokenizer.ggml.pre")
     if split is not None and split.contents() == "smollm":  # transformers takes it for GPT-2's
         found.backend_tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
