@@ -8,12 +8,11 @@ import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from jinja2 import TemplateError
 from tokenizers.decoders import DecodeStream
 from transformers import PreTrainedTokenizerBase
 
 from moa_core.decoding.trace import Drafted, OfflineToken, Prefilled, Trace, Verified
-from moa_core.errors import UserError
+from moa_core.errors import UserError, saying
 from moa_core.model.target import Target
 
 LONGEST_PROMPT = 50_000  # characters; refused before the tokenizer spends time on it
@@ -87,12 +86,10 @@ def _template_parts(
         {"role": role, "content": f"\u2063{place}\u2063"}  # invisible separators: in no template
         for place, role in enumerate(roles)
     ]
-    try:
+    with saying("This model's chat template refuses such a chat"):
         whole = str(
             tokenizer.apply_chat_template(marked, tokenize=False, add_generation_prompt=True)
         )
-    except TemplateError as error:
-        raise UserError(f"This model's chat template refuses such a chat: {error}.") from None
     parts = re.split("\u2063(\\d+)\u2063", whole)
     places = [int(place) for place in parts[1::2]]
     if sorted(places) != list(range(len(roles))):

@@ -54,11 +54,10 @@ def json_lines(path: Path) -> Iterator[tuple[int, Any]]:
     """The number, from 1, and content of each line but empty ones. UserError, naming the line, for
     one that is not JSON."""
     for number, line in enumerate(_read_text(path).split("\n"), 1):
-        try:
-            if line.strip():
-                yield number, parsed(line)
-        except ValueError as error:
-            raise UserError(f"Line {number} of {path} is not JSON: {error}.") from None
+        if line.strip():
+            with saying(f"Line {number} of {path} is not JSON"):
+                found = parsed(line)
+            yield number, found
 
 
 def is_message(found: Any) -> bool:

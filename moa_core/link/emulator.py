@@ -70,14 +70,12 @@ def link(text: str) -> LinkSettings:
     """Settings from a preset's name, or figures: `rtt=60,jitter=15,down=9`. UserError otherwise."""
     if text in PRESETS:
         return PRESETS[text]
-    try:
+    with suppress(ValueError):
         parts = [part.split("=") for part in text.split(",")]
         given = {key.strip(): float(value) for key, value in parts}
         right = all(0 <= value < 1e6 and key in KEYS for key, value in given.items())
         if right and given.get("down", 1) and given.get("up", 1):
             return LinkSettings(**given)  # type: ignore[arg-type]
-    except ValueError:
-        pass
     raise UserError(
         f"No link is called {text!r}. Choose one of {', '.join(PRESETS)}, or describe one in ms "
         "and Mbit/s: rtt=60,jitter=15,down=9,up=1.5."
