@@ -58,13 +58,12 @@ class ServerProcess:
 
     def stop(self) -> None:
         """End it. A second call does nothing."""
-        with self._process as process:  # it closes the pipes
+        with self._process as process:  # it closes the pipes, and waits
             process.terminate()
             try:
                 process.wait(10)
             except subprocess.TimeoutExpired:
                 process.kill()
-                process.wait()
 
     def __enter__(self) -> ServerProcess:
         return self

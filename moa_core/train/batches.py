@@ -97,7 +97,6 @@ class Batches:
                 before = start > 0
                 self.place = (epoch + 1, 0)
                 continue
-            before = True
             self.place = (epoch, start + self.rows)
             rows = (torch.from_numpy(column[start : start + self.rows]) for column in columns)
             yield whole_batch(*rows)
