@@ -101,13 +101,15 @@ def _moa(drafter: MoADrafter, first: DecoderLayer, last: DecoderLayer, norm: Ten
     cast(RMSNorm, ca.input_layernorm).weight.fill_(_rms(norm))
     _feed(ca.mlp, ca.post_attention_layernorm, [last], norm)
     if config.kv_width <= config.width:  # the memory has room for K and V
-        net.Ekv2E.weight[: config.kv_width] += torch.eye(config.kv_width)
+        every = torch.eye(config.kv_width, device=norm.device)
+        net.Ekv2E.weight[: config.kv_width] += every
         cosines = drafter.ca_rope.tables()[0][:FAR][-1]  # [d] of the last angle
-        slow = torch.diag(torch.from_numpy(cosines > SLOW).float())
+        slow = torch.diag(torch.from_numpy(cosines > SLOW).float()).to(norm.device)
         for head in range(config.ca.kv_heads):
             rows, place = slice(head * size, (head + 1) * size), 2 * head * size
             ca.self_attn.k_proj.weight[rows, place : place + size] += slow
-            ca.self_attn.v_proj.weight[rows, place + size : place + 2 * size] += torch.eye(size)
+            v_weight = ca.self_attn.v_proj.weight
+            v_weight[rows, place + size : place + 2 * size] += every[:size, :size]
     return [_down(sa.mlp), (ca.self_attn.o_proj, None), _down(ca.mlp)]
 
 
