@@ -1,7 +1,5 @@
 """Who may open the page: only this machine, unless the command line says otherwise."""
 
-from __future__ import annotations
-
 import hmac
 import socket
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """The options of the page."""
 
-from __future__ import annotations
-
 import argparse
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The models of this process: loaded once, and decoding for one visitor at a time."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, wait

@@ -1,7 +1,5 @@
 """A visitor's runs: how they start and end, and what they leave behind."""
 
-from __future__ import annotations
-
 import json
 import logging
 from collections.abc import Callable, Iterator, Sequence

@@ -1,7 +1,5 @@
 """Share a tab's settings: a button that makes a link, and reading the page's address."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 from urllib.parse import urlencode

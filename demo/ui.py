@@ -1,7 +1,5 @@
 """Assembles the page: shared parts, tabs, and their connections."""
 
-from __future__ import annotations
-
 import logging
 import os
 from collections.abc import Iterator

@@ -6,8 +6,6 @@ cycle must wake them. gradio runs each event in any free thread. Here, a job's t
 end with the job.
 """
 
-from __future__ import annotations
-
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator

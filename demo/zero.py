@@ -5,8 +5,6 @@ later runs too. It receives and yields plain data, because both are pickled. Sto
 file.
 """
 
-from __future__ import annotations
-
 import logging
 import math
 import os

@@ -4,8 +4,6 @@ A block with `<!-- not run: why -->` in the line above it needs a network, a GPU
 program that goes on. Its commands are parsed all the same.
 """
 
-from __future__ import annotations
-
 import re
 import shlex
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Charts of methods: a bar per method for one figure or a cycle's phases, or a line per method."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from typing import Any

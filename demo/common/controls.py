@@ -1,7 +1,5 @@
 """The prompt box, and settings that several tabs share: their bounds and a control for each."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import gradio as gr

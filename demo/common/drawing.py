@@ -3,8 +3,6 @@
 Colours come from CSS classes (drawing.css) and suit both themes; shapes repeat their meaning.
 """
 
-from __future__ import annotations
-
 from html import escape
 
 

@@ -1,7 +1,5 @@
 """Elements that all tabs use: components, charts, status lines and progress bars."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """Several methods take turns on one prompt: the order, what counts, and progress."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace

@@ -1,7 +1,5 @@
 """The methods' names, order and colours."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from demo.common.theme import MOA_SHADES, OTHER_METHODS, mark

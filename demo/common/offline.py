@@ -1,7 +1,5 @@
 """What happens to tokens that were written offline, event by event."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 
 from moa_core.decoding.trace import Event, Finished, OfflineToken, Verified

@@ -1,7 +1,5 @@
 """The page's JavaScript: modules as they are, or in one script for a page that opens from disk."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import Any

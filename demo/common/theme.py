@@ -3,8 +3,6 @@
 A shape always repeats what a colour says.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """What Side by side shows of a comparison, while it runs and when it has ended."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from html import escape
 from time import monotonic

@@ -5,8 +5,6 @@ methods are too close to call, "recorded": whether it came with the program, "la
 the run (common/tokens/view.py), "rank": from 0}]}.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from secrets import token_hex
 from typing import Any

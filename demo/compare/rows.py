@@ -1,7 +1,5 @@
 """A comparison in numbers: a row per method, for the table, the charts and the verdict."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """One prompt through several methods, in turns: the plan and its results."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 

@@ -1,7 +1,5 @@
 """The tab Side by side: one prompt, several methods, measured in turns and replayed as a race."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields
 from functools import partial

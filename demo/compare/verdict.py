@@ -1,7 +1,5 @@
 """Who won, in plain words, from the rows of a comparison."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 from demo.common.figures import Spread

@@ -1,7 +1,5 @@
 """The server side of drafters in browsers, on the page's own port: link, weights, scripts."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os

@@ -1,7 +1,5 @@
 """A browser's session: it also gets the embeddings that it did not download."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import torch

@@ -1,7 +1,5 @@
 """A browser's connection, with the interface of the link's server."""
 
-from __future__ import annotations
-
 import asyncio
 from contextlib import suppress
 

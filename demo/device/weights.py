@@ -4,8 +4,6 @@ A part is named by the hash of its content, so a browser keeps it, and drafters 
 in common: the runtime, the head, the words.
 """
 
-from __future__ import annotations
-
 import gzip
 import json
 from collections.abc import Iterator

@@ -3,8 +3,6 @@
 The functions below `look_inside` are pure and run no model.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from html import escape

@@ -3,8 +3,6 @@
 Rows are tokens in reading order. Texts are escaped, because plotly reads tags in labels.
 """
 
-from __future__ import annotations
-
 import html
 import math
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """The tab Inside a cycle: each cycle's draft tree, and the drafter's attention."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any

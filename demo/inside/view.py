@@ -20,8 +20,6 @@ same form, or null.
 The component's value is the index of the visible cycle, from 0.
 """
 
-from __future__ import annotations
-
 import json
 import math
 from secrets import token_hex

@@ -1,7 +1,5 @@
 """The drawings of "How it works". Their words are made up, not a model's."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 

@@ -1,7 +1,5 @@
 """The lesson's runs: a real cycle of each, drawn as a tree."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterator
 from contextlib import closing

@@ -1,7 +1,5 @@
 """How it works: a guided tour for a class, with real runs."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from html import escape
 from typing import Any

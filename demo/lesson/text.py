@@ -1,7 +1,5 @@
 """The words of "How it works", as text.toml has them: steps, glossary, references."""
 
-from __future__ import annotations
-
 import tomllib
 from dataclasses import dataclass
 from pathlib import Path

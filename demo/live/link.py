@@ -13,8 +13,6 @@ and hears
     {"alive": 1}                            every second, so that silence means loss
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 import logging

@@ -1,7 +1,5 @@
 """The stage's measurement: a method, EAGLE-2 and plain decoding in turns, and what may be said."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace

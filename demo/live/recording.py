@@ -3,8 +3,6 @@
 `python -m demo.live.recording` records them; use a quiet machine, because it records times.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import sys

@@ -1,7 +1,5 @@
 """The stage's settings: controls, the page's address and links."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import Any

@@ -1,7 +1,5 @@
 """The Live tab, the stage: a prompt decoded live beside plain decoding, and one cycle of it."""
 
-from __future__ import annotations
-
 from functools import partial
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Recorded link measurements: tables, charts, and how they were made."""
 
-from __future__ import annotations
-
 import re
 from html import escape
 

@@ -1,7 +1,5 @@
 """The Network tab: the drafter in the visitor's browser, the target here, a WebSocket between."""
 
-from __future__ import annotations
-
 from functools import partial
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Charts of a recorded benchmark, a row per method; None without records."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

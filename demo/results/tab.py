@@ -1,7 +1,5 @@
 """The Benchmarks tab: recorded results and, separately, the paper's."""
 
-from __future__ import annotations
-
 from html import escape
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Recorded benchmarks as text and tables: figures, date, machine and command."""
 
-from __future__ import annotations
-
 from collections import Counter
 from html import escape
 from typing import Any

@@ -4,8 +4,6 @@ A Space's variables and secrets are environment variables. Ours start with MOA_;
 Hub's own.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass

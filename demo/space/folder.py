@@ -1,7 +1,5 @@
 """Write a Space's folder: python -m demo.space.folder OUT --name OWNER/NAME"""
 
-from __future__ import annotations
-
 import argparse
 import re
 import shutil

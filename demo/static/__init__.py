@@ -1,7 +1,5 @@
 """Write a page that needs no server: a recorded run, a cut connection and a race."""
 
-from __future__ import annotations
-
 import argparse
 import json
 import re

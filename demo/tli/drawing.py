@@ -1,7 +1,5 @@
 """What N means: a drawing of where the drafter's output enters the target."""
 
-from __future__ import annotations
-
 from demo.common.drawing import box, line, svg, text
 
 LAST = ("last", "2nd last", "3rd last", "4th last")  # of the target's layers: those drawn singly

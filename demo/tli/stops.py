@@ -1,7 +1,5 @@
 """The sentence under the TLI slider: what the chosen N means, or why it is not available."""
 
-from __future__ import annotations
-
 import html
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The tab Layers (TLI): what N means, and what each N gains and costs."""
 
-from __future__ import annotations
-
 from html import escape
 from typing import Any
 

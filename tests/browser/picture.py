@@ -6,8 +6,6 @@ starts the page with the default target, and needs its file in the cache. Frames
 paints, and last as long in the picture as they did. Beside it comes live.png, a still of the end.
 """
 
-from __future__ import annotations
-
 import base64
 import io
 import os

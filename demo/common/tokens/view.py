@@ -22,8 +22,6 @@ A cycle replaces offline tokens. "confirmed" counts its tokens that had been wri
 "dropped".
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from secrets import token_hex
 from time import monotonic

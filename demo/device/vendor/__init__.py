@@ -3,8 +3,6 @@
 NOTICE has their licences.
 """
 
-from __future__ import annotations
-
 import gzip
 import subprocess
 import tarfile
