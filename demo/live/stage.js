@@ -283,7 +283,7 @@ export class Stage {
     if (!this.measured) return this.#once();
     if (!this.complete || !("vanilla" in this.measured.over)) return [];
     const { vanilla: over } = this.measured.over;
-    if (over === null) return [`. Speed: ${this.#rates}too close to call.`];
+    if (over === null) return [`. Speed: ${[this.#rates, "too close to call"].filter(Boolean).join(", ")}.`];
     if (typeof over === "string") return [`, ${over} here: by how much changes from run to run.`];
     const shown = figure("speedup", over, times(over));
     shown.classList.toggle("slower", over < 1);
@@ -296,13 +296,13 @@ export class Stage {
     const [ours, theirs] = [this.drafter, this.plain].map(({ pace }) => pace[1]);
     if (!this.complete || !ours || !theirs || this.drafter.head.method === "vanilla") return [];
     const over = ours / theirs;
-    const cut = this.drafter.view.link ? ", the time of the cut left out" : "";
-    return [` This run: ${over < 0.9 ? "slower" : over > 1.1 ? "faster" : "about as fast"}, ${this.#rates}one run each${cut}.`];
+    const cut = this.drafter.view.link ? " (the cut left out)" : "";
+    return [` This run: ${over < 0.9 ? "slower" : over > 1.1 ? "faster" : "about as fast"}, ${this.#rates}${cut}.`];
   }
 
   get #rates() {
     const [ours, theirs] = [this.drafter, this.plain].map(({ pace }) => pace[1]?.toFixed(0));
-    return ours && theirs ? `${ours} against ${theirs} tokens/s, ` : "";
+    return ours && theirs ? `${ours} against ${theirs} tokens/s` : "";
   }
 
   // Of a text that is easy to guess, speed says little.

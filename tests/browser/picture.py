@@ -57,7 +57,8 @@ def filmed(page: Page) -> list[tuple[float, Image.Image]]:
         frames.append((at, whole.resize(size, Image.Resampling.LANCZOS)))
 
     session.on("Page.screencastFrame", taken)
-    session.send("Page.startScreencast", {"format": "jpeg", "quality": 90})
+    # Few frames: each is encoded on the processor on which the models run.
+    session.send("Page.startScreencast", {"format": "jpeg", "quality": 90, "everyNthFrame": 3})
     played(page)
     page.wait_for_timeout(1000)
     session.send("Page.stopScreencast")

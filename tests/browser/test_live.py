@@ -105,7 +105,7 @@ def test_the_whole_of_it_is_on_one_screen_and_one_plain_run_follows(page):
         for lane in (LANE, PLAIN)
     )
     over = "slower" if ours < 0.9 * theirs else "faster" if ours > 1.1 * theirs else "about as fast"
-    told = f"Same text. This run: {over}, {ours:.0f} against {theirs:.0f} tokens/s, one run each."
+    told = f"Same text. This run: {over}, {ours:.0f} against {theirs:.0f} tokens/s."
     assert headline(page).endswith(told)
     assert page.inner_text(".cycle-panel .bars").count(" ms") >= 3
     small = page.inner_text("#view .said")
