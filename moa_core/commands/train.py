@@ -133,11 +133,14 @@ def _drafters(options: argparse.Namespace) -> None:
     from moa_core.train.drafters import OTHERS, Plan, train_drafters
     from moa_core.train.loop import Schedule
     from moa_core.train.losses import Weights
+    from moa_core.train.own_text import OWN_TEXT, prompts_in
 
     methods = listed(options.methods, OTHERS)
     block = re.fullmatch(r"([1-9]\d{0,3})-([1-9]\d{0,3})", options.block)
     if not block or int(block[1]) > int(block[2]):
         raise UserError(f"--block {options.block} is not from-to in tokens, as in 6-14.")
+    if not (options.out / OWN_TEXT).exists():
+        prompts_in(options.prompts)  # a mistake in it is told before anything is loaded
     machine = _machine(options)
     if machine.device == "cpu":
         keep_freed()

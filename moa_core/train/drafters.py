@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor, nn
+from tqdm import tqdm
 
 from moa_core.drafters.base import Drafter
 from moa_core.drafters.eagle import EagleDrafter
@@ -94,7 +95,7 @@ def train_drafters(
     # Before the target writes, for hours perhaps: so mistakes are told at once.
     drafters = {method: _begun(method, target, plan) for method in plan.methods}
     out.mkdir(parents=True, exist_ok=True)
-    own = out / "own_text.npz"
+    own = out / own_text.OWN_TEXT
     workers = machine.workers if target.device.type == "cpu" else 1
     writing = own_text.Writing(plan.prompts, plan.seed)
     own_text.write(target, own, plan.own_tokens, writing, workers)
@@ -207,7 +208,7 @@ def _first_weights(
         return
     place = batches.place
     taught: list[Taught] = []
-    for batch in islice(batches, BATCHES):
+    for batch in tqdm(islice(batches, BATCHES), "first weights", BATCHES, leave=False):
         if len(taught) >= max(1, TOKENS // batch.ids.numel()):
             break
         batch = batch.to(str(target.device))

@@ -25,6 +25,7 @@ from moa_core.text import prompt_ids, tokenizer_of
 from moa_core.train.packing import Encoded
 from moa_core.untrusted import json_lines
 
+OWN_TEXT = "own_text.npz"  # in the folder of a run
 HELD_OUT_PERCENT = 2  # of prompts
 GROUP = 8  # prompts of like length that are read at a time
 SORTED = 8  # prompts for each row, sorted by length: so rows that run together are as long
