@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 from typing import TypeVar
@@ -44,6 +44,17 @@ class Spread:
     def overlaps(self, other: Spread) -> bool:
         """Whether the two ranges overlap."""
         return self.low <= other.high and other.low <= self.high
+
+
+def leaders(spreads: Mapping[str, Spread]) -> list[str]:
+    """The one with the highest figure, and those whose ranges overlap its own."""
+    best = max(spreads, key=lambda name: spreads[name].middle)
+    others = [name for name, one in spreads.items() if name != best and one.overlaps(spreads[best])]
+    return [best, *others]
+
+
+def listed(names: Sequence[str], last: str = "and") -> str:
+    return f" {last} ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))
 
 
 def many(count: int, word: str, words: str = "") -> str:

@@ -31,7 +31,8 @@ export function mount({ element, props, watch }) {
     row.style.setProperty("--lane", lines[0].colour);
     add(tracks, row);
     add(texts, lane.root);
-    return { lane, fill, time, place, rank, total: lane.seconds };
+    lane.draw(Infinity);
+    return { lane, fill, time, place, rank, total: lane.seconds, tokens: lane.pace[0] };
   }
 
   function build() {
@@ -45,7 +46,7 @@ export function mount({ element, props, watch }) {
     close = race.close;
     finish = Math.max(0, ...lanes.map(({ total }) => total));
     const which = race.repeats > 1 ? ` (the median of ${race.repeats})` : "";
-    const whose = race.recorded ? "Recorded with the prompt “${race.recorded}”. " : "";
+    const whose = race.recorded ? `Recorded with the prompt “${race.recorded}”. ` : "";
     const said = close ? " Too close to call, so there is no ranking." : "";
     note.textContent = `${whose}In real time. Each method ran alone; this replays its measured run${which}, the prompt’s call included.${said}`;
     root.dataset.race = race.id;
@@ -55,9 +56,9 @@ export function mount({ element, props, watch }) {
 
   function draw(at) {
     const over = at >= finish;
-    for (const { lane, fill, time, place, rank, total } of lanes) {
+    for (const { lane, fill, time, place, rank, total, tokens } of lanes) {
       lane.draw(at);
-      fill.value = finish && Math.min(at, total) / finish;
+      fill.value = lane.pace[0] / tokens;
       time.textContent = seconds(Math.min(at, total));
       place.textContent = at >= total && !close ? PLACES[rank] : "";
     }

@@ -1,8 +1,8 @@
 """Who won, in plain words, from the rows of a comparison."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
-from demo.common.figures import Spread
+from demo.common.figures import leaders, listed
 from demo.common.methods import VANILLA
 from demo.compare.rows import Row, against, digits
 
@@ -20,17 +20,6 @@ def verdict(rows: Sequence[Row]) -> list[str]:
     return [_speed(measured), length, _sameness(measured)]
 
 
-def leaders(spreads: Mapping[str, Spread]) -> list[str]:
-    """The one with the highest figure, and those whose ranges overlap its own."""
-    best = max(spreads, key=lambda name: spreads[name].middle)
-    others = [name for name, one in spreads.items() if name != best and one.overlaps(spreads[best])]
-    return [best, *others]
-
-
-def listed(names: Sequence[str]) -> str:
-    return " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
-
-
 def _speed(measured: Sequence[Row]) -> str:
     """Who wrote fastest, against plain decoding, or else against the next."""
     rates = {row.label: row.rate for row in measured if row.rate}
@@ -43,7 +32,9 @@ def _speed(measured: Sequence[Row]) -> str:
     if len(ahead) > 1:
         told = listed([times[name] for name in ahead if name in times])
         said = f"Who wrote fastest is too close to call: the runs of {listed(ahead)} overlap"
-        return f"{said} ({told} {whose})." if plain else f"{said}."
+        level = [name for name in ahead if name in times and rates[name].overlaps(rates[over])]
+        unsure = f"; {listed(level)} may be no faster" * bool(over not in ahead and level)
+        return f"{said} ({told} {whose}{unsure})." if plain else f"{said}."
     if ahead == [over]:
         return f"Plain decoding wrote fastest: {order[1]} reached {times[order[1]]} {whose}."
     return f"{ahead[0]} wrote fastest: {times[ahead[0]]} {whose}."

@@ -138,13 +138,12 @@ def takeaway(looked: Look, trace: Trace) -> str:
     said, tokens = "", [*filter(None, [looked.before]), *looked.tokens]
     if looked.layers:
         _, mean = looked.layers
-        most = max(range(len(mean)), key=mean.__getitem__)
-        share, even = mean[most], 1 / len(mean)
-        size = len(grouped(len(mean), looked.tli)[0])
-        bar = f"; each bar is the mean of {size} layers" * (size > 1)
-        said = (
-            f"layer {most + 1} of {len(mean)} ({share:.0%}; an even share is {even:.0%}{bar}) and "
-        )
+        bars = {group: fmean(mean[at] for at in group) for group in grouped(len(mean), looked.tli)}
+        most = max(bars, key=bars.__getitem__)
+        one = len(most) == 1
+        which = f"layer {most[0] + 1}" if one else f"layers {most[0] + 1} to {most[-1] + 1}"
+        share = f"{bars[most]:.0%}{'' if one else ' each, on average'}"
+        said = f"{which} of {len(mean)} ({share}; an even share is {1 / len(mean):.0%}) and "
     read = [fmean(column) for column in zip(*looked.text, strict=True)][-len(tokens) :]
     best = sorted(range(len(tokens)), key=lambda place: -read[place])[:2]
     named = " and ".join(

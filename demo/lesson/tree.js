@@ -17,7 +17,7 @@ export function mount({ element, props, watch }) {
     if (root.hidden) return;
     const { judged, texts, cycles, ...rest } = JSON.parse(props.value);
     const [cycle] = cycles;
-    const numbers = judged ? cycle : { ...cycle, draft: cycle.reach };
+    const numbers = judged ? cycle : { ...cycle, draft: cycle.reach, path: [], blind: true };
     said.textContent = rest.said;
     frame.dataset.phase = judged ? "kept" : "drafted";
     const nodes = tree.draw(numbers, texts);
@@ -33,6 +33,9 @@ export function mount({ element, props, watch }) {
   }
 
   new ResizeObserver(() => frame.classList.toggle("scrolls", frame.scrollWidth > frame.clientWidth)).observe(tree.svg);
-  watch("value", show);
+  watch("value", () => {
+    show();
+    root.scrollIntoView({ block: "nearest" }); // on a phone, it is below the button
+  });
   show();
 }

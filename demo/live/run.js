@@ -75,7 +75,7 @@ function mark() {
   const [method, prompt] = [methodOf(values()), values().prompt];
   const { head } = stage.drafter;
   const same = now ? JSON.stringify(now.settings) === JSON.stringify(values()) : !head || (head.method === method && head.prompt === prompt);
-  outdate(same ? "" : "Of the settings before: press Run.");
+  outdate(same ? "" : "The settings have changed: press Run.");
 }
 
 const outdate = (words) => stage.outdate(words, values().prompt);
@@ -263,7 +263,7 @@ function actions(...nodes) {
   const asks = stage.complete || (now && WHOLE.includes(now.lines.drafter.at(-1)?.end));
   if (!nodes.length && now?.settings && !now.doing && !now.measured && asks && now.settings.method !== "vanilla" && !props.borrows) {
     const [drafter, plain] = stage.seconds;
-    const seconds = Math.max(1, Math.round(3.6 * (2 * drafter + plain)));
+    const seconds = Math.max(1, Math.round(3.2 * (2 * drafter + plain)));
     nodes = [button("quiet-button", `Measure speed, about ${seconds} s`, measure, { id: "measure" })];
   }
   const had = stage.actions.contains(document.activeElement);

@@ -372,7 +372,7 @@ export class Stage {
     this.on.disabled = this.#where >= all;
     this.play.disabled = !all;
     const shown = this.drafter.ended ? `all ${all} cycles` : `cycle ${this.#where} of ${all}`;
-    this.count.textContent = all ? `${shown}, after the prompt’s call` : "";
+    this.count.textContent = all ? shown : "";
     this.count.title = "In real time. A model call for the prompt comes before the first cycle.";
   }
 

@@ -10,7 +10,7 @@ export function mount({ element, props: { runs, trip: first } }) {
     const whole = runs.map(([, , here], at) => here + away[at]);
     const [ours, plain, streamed] = whole.map(seconds);
     said.textContent =
-      `Computed: at ${trip.value} ms a round trip, this text takes ${ours} with a drafter here, ${plain} without. ` +
+      `Computed: at ${trip.value} ms a round trip, the recorded text takes ${ours} with a drafter here, ${plain} without. ` +
       `A server that writes by itself needs ${streamed}, but falls silent when the link breaks.`;
     const bar = (kind, value) => el("span", `bar ${kind}`, "", { style: `width: ${(100 * value) / Math.max(...whole)}%` });
     bars.replaceChildren(...runs.flatMap(([name, calls, here], at) => [

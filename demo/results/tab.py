@@ -19,8 +19,8 @@ NOTHING = (
 FIRST = "Auto trees float32"  # the recording of the page's own settings
 SETTINGS = (
     "Trees that size themselves: as many guesses at once as pay off. One tree: equally many for "
-    "every method. float32, int8: how exactly a model computes; int8 is faster. Sampled: with "
-    "random choice."
+    "every method. float32, int8: how exactly the model computes; int8 is faster. AVX2: an older "
+    "processor. Sampled: with random choice."
 )
 
 
@@ -91,7 +91,7 @@ def _learning(trained: dict[str, Any]) -> None:
 
 def ours() -> list[Recording]:
     """Our own recordings, the first one to be shown first."""
-    return sorted(kept(recordings, []), key=lambda one: one.name != FIRST)
+    return sorted(kept(recordings, []), key=lambda one: (one.name != FIRST, texts.title(one)))
 
 
 def updates(name: str) -> tuple[Any, ...]:

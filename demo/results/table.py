@@ -7,7 +7,7 @@ from typing import Any
 import pandas as pd
 from pandas.io.formats.style import Styler
 
-from demo.common.figures import many
+from demo.common.figures import Spread, leaders, listed, many
 from moa_core.bench.paper import Cell, claim, published, ratio
 from moa_core.bench.records import Recording
 from moa_core.bench.results import tree_text
@@ -51,12 +51,10 @@ def title(recording: Recording) -> str:
     """What sets a recording apart, in plain words."""
     given = recording.results["settings"]
     trees = {"auto": "Trees that size themselves", "same": "One tree for all"}
-    parts = [trees.get(given.get("tree"), recording.name), f"{recording.precision} target"]
-    drafts = sorted({one.get("draft_precision") or "" for one in recording.methods.values()} - {""})
-    parts += [f"{' and '.join(drafts)} drafts"] if drafts else []
+    parts = [trees.get(given.get("tree"), recording.name), recording.precision]
     parts += ["sampled"] * bool(given.get("temperature"))
     instructions = recording.results["machine"]["processor"].partition("(")[2].rstrip(")")
-    return ", ".join(parts + [instructions] * bool(instructions))
+    return ", ".join(parts + [f"processor with {instructions}"] * bool(instructions))
 
 
 def made(recording: Recording) -> str:
@@ -143,12 +141,15 @@ def conclusion(recording: Recording) -> tuple[str, str]:
         return "", ""
     paces = {name: pace(drafting[name], recording.figures(VANILLA)) for name in order}
     over = {name: f"{found['speedup']:.2f} ×" for name, found in drafting.items()}
-    first = order[0]
-    best = next((name for name in order if family(name.removesuffix(LOOKUP)) == "moa"), first)
+    rates = {name: Spread(one["tokens_per_second"], *one["tokens_per_second_spread"])
+             for name, one in drafting.items()}  # fmt: skip
+    ahead = sorted(leaders(rates), key=order.index)
+    best = next((name for name in order if family(name.removesuffix(LOOKUP)) == "moa"), order[0])
     short = (
-        f"{label(first)}, the fastest, writes {PACES[paces[first]]} the model alone: {over[first]}."
+        f"{listed([*map(label, ahead)])}, the fastest, write{'s' * (len(ahead) == 1)} "
+        f"{PACES[paces[order[0]]]} the model alone: {listed([over[name] for name in ahead])}."
     )
-    if best != first:
+    if best not in ahead:
         word = PACES[paces[best]].rpartition(" ")[0]
         short += f" {label(best)}, the fastest MoA, writes {word}: {over[best]}."
     counts = Counter(PACES[each].rpartition(" ")[0] for each in paces.values())

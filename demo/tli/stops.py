@@ -3,6 +3,7 @@
 import html
 from typing import Any
 
+from demo.common.figures import listed
 from demo.common.methods import LOOKUP, family, label, tli_of
 from demo.engine import Engine
 
@@ -10,7 +11,9 @@ STOPS = range(4)
 
 
 def stops_html(engine: Engine, method: str, target: str = "") -> str:
-    refusal = engine.refusal(method, target)
+    refusal, stops = engine.refusal(method, target), [*map(str, engine.stops(target))]
+    if refusal and stops and family(method) == "moa":
+        refusal = f"No drafter here borrows {tli_of(method)} layers: choose {listed(stops, 'or')}."
     kind = "refusal" if refusal else "about"
     only = " No other N is trained for this target." if engine.stops(target) == [0] else ""
     return f'<p class="stops {kind}">{html.escape(refusal or _about(method, only))}</p>'

@@ -6,11 +6,10 @@ from typing import Any
 import gradio as gr
 
 from demo.common.elements import words
-from demo.common.figures import Spread, many
+from demo.common.figures import Spread, leaders, listed, many
 from demo.common.methods import RIVAL, VANILLA, family, label, ordered, tli_of
 from demo.compare import tab as compare
 from demo.compare.run import MOST
-from demo.compare.verdict import leaders, listed
 from demo.engine import Engine
 from demo.lesson.text import PRESSED
 from demo.results.tab import FIRST, ours
@@ -90,7 +89,7 @@ def gains_html(found: Recording, sized: Recording | None = None) -> str:
     if not here:
         return ""
     drafting = {n: phase_times(one)["draft"] for n, one in here.items()}
-    fixed, free = f"Always {TREE.budget} guesses", "As many guesses as pay off"
+    fixed, free = f"Always {TREE.budget} guesses", "Trees that size themselves"
     rows = {
         f"{fixed}: tokens per model call (τ)": _column(here, "tau"),
         f"{fixed}: drafting, per cycle": {n: f"{spent:.1f} ms" for n, spent in drafting.items()},
@@ -134,7 +133,8 @@ def advice_html(found: Recording | None = None, sized: Recording | None = None) 
     times = next(one["speedup"] for n, one in raced.items() if NTH.format(n) == fastest)
     gains = f"the most tokens per model call ({taus[most].middle:.2f})"
     why = f" and gains {gains}" if most == fastest else f"; {most} gains {gains}"
-    said = f"Take {fastest}: it is the fastest here ({times:.2f} × plain decoding){why}."
+    take = f"{fastest} was the fastest here" if level else f"Take {fastest}: it is the fastest here"
+    said = f"{take} ({times:.2f} × plain decoding){why}."
     doubt = f" Speed: {listed(level)} may be as fast, the passes overlap." if level else ""
     if close:
         prompts = found.methods[VANILLA]["prompts"]

@@ -130,7 +130,7 @@ def test_what_is_shown_says_when_it_is_of_other_settings(page):
     run(page, STORY)
     page.fill("#prompt textarea", "Something else.")
     page.wait_for_selector("#view .headline.before")
-    assert "Of the settings before" in page.inner_text("#view .said")
+    assert "The settings have changed" in page.inner_text("#view .said")
     page.fill("#prompt textarea", STORY)
     page.wait_for_selector("#view .headline:not(.before)")
     page.fill("#prompt textarea", "Something else.")

@@ -102,7 +102,7 @@ def test_a_cut_takes_effect_at_once_and_the_text_is_healed(page):
     finish(page)
     said = page.inner_text("#view .said")
     assert "The link is back" in said and "soon repeats itself" in said
-    assert figure(page, "exact") == 1 and "the time of the cut left out" in headline(page)
+    assert figure(page, "exact") == 1 and "(the cut left out)" in headline(page)
     assert page.locator(".legend .changed").is_visible() and page.evaluate(STRUCK)
     settings(page, tokens=60)
 

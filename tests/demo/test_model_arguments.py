@@ -34,7 +34,7 @@ def test_a_preset_names_target_drafter_and_baseline_without_a_download():
     assert drafters["moa-n0"].name == LLAMA3_MOA and drafters["eagle2"].name == LLAMA3_EAGLE
     said = stops_html(engine, "moa-n2")
     assert "refusal" in said
-    assert "--target meta-llama/Meta-Llama-3-8B-Instruct --methods moa-n2" in said
+    assert "No drafter here borrows 2 layers: choose 0." in said
 
 
 def test_how_to_load_goes_to_the_first_target_alone(loads, monkeypatch):

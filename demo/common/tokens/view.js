@@ -275,6 +275,6 @@ export class TokenView {
 export function reviewed(right, wrong, from = "") {
   const all = many(right + wrong, "offline token");
   if (!wrong) return `All ${all} were right.`;
-  const some = right ? `The first ${right} of ${all} were right; the target rewrote the rest` : `None of ${all} was right: the target rewrote them`;
+  const some = right ? `The first ${right > 1 ? `${right} of ${all} were` : `of ${all} was`} right; the target rewrote the rest` : `None of ${all} was right: the target rewrote them`;
   return `${some}${from}.`;
 }

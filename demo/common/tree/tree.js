@@ -48,10 +48,10 @@ function nodesOf(cycle) {
   return nodes;
 }
 
-// Gives each node its level, row and children: kept ones first, then by probability.
+// Gives each node its level, row and children: kept ones first, unless cycle.blind, then by probability.
 export function arrange(cycle) {
   const nodes = nodesOf(cycle);
-  const worth = (node) => (node.kind === "rejected" ? cycle.draft[node.index] : Infinity);
+  const worth = (node) => (node.kind === "rejected" || cycle.blind ? cycle.draft[node.index] ?? -1 : Infinity);
   for (const node of nodes) node.children = nodes.filter((one) => one.parent === node.index);
   let rows = 0;
   const place = (node, level) => {

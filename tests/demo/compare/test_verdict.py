@@ -43,6 +43,9 @@ def test_what_is_close_and_what_is_not_known_is_said():
     assert verdict([close, EAGLE, plain])[0].endswith(
         " (1.30 × and 1.25 × plain decoding’s speed)."
     )
+    plain = row_of("vanilla", (1,) * 3, (100, 95, 101))  # touches the second's range alone
+    wide = row_of("eagle2", (3.0,) * 3, (103, 100, 106))
+    assert "; EAGLE-2 may be no faster)." in verdict([close, wide, plain])[0]
     for tree in (TreeSettings(6, 3, 12), AUTO):
         assert verdict([replace(FAST, tree=tree), EAGLE])[1].endswith(" (each with its own trees)")
     assert verdict([replace(FAST, same=False), EAGLE])[-1] == "different text ✗"
