@@ -18,7 +18,6 @@ export function mount({ element, props, watch }) {
   const player = new Player(draw);
   let lanes = []; // {lane, fill, time, place}
   let finish = 0; // seconds of the slowest lane
-  let close = false; // whether the methods are too close to call
   add(root, note, tracks, add(el("div", "bar"), play, legend), texts);
 
   function track({ lines, rank }) {
@@ -43,11 +42,10 @@ export function mount({ element, props, watch }) {
     root.hidden = !race;
     if (!race) return;
     lanes = race.lanes.map(track);
-    close = race.close;
     finish = Math.max(0, ...lanes.map(({ total }) => total));
     const which = race.repeats > 1 ? ` (the median of ${race.repeats})` : "";
     const whose = race.recorded ? `Recorded with the prompt “${race.recorded}”. ` : "";
-    const said = close ? " Too close to call, so there is no ranking." : "";
+    const said = new Set(lanes.map(({ rank }) => rank)).size < lanes.length ? " Methods that share a place are too close to call." : "";
     note.textContent = `${whose}In real time. Each method ran alone; this replays its measured run${which}, the prompt’s call included.${said}`;
     root.dataset.race = race.id;
     player.seek(Infinity);
@@ -60,7 +58,7 @@ export function mount({ element, props, watch }) {
       lane.draw(at);
       fill.value = lane.pace[0] / tokens;
       time.textContent = seconds(Math.min(at, total));
-      place.textContent = at >= total && !close ? PLACES[rank] : "";
+      place.textContent = at >= total ? PLACES[rank] : "";
     }
     if (over) player.playing = false;
     root.dataset.state = over ? "done" : player.playing ? "running" : "paused";

@@ -1,8 +1,8 @@
 """A comparison as a race: data for replaying each method's middle run.
 
-The value is {"id": changes with each race, "repeats": counted runs of each, "close": whether the
-methods are too close to call, "recorded": whether it came with the program, "lanes": [{"lines": of
-the run (common/tokens/view.py), "rank": from 0}]}.
+The value is {"id": changes with each race, "repeats": counted runs of each, "recorded": the prompt
+of one that came with the program, "lanes": [{"lines": of the run (common/tokens/view.py), "rank":
+how many were surely faster}]}.
 """
 
 from collections.abc import Sequence
@@ -13,6 +13,7 @@ import gradio as gr
 
 from demo.common.charts import middle
 from demo.common.elements import component
+from demo.common.figures import Spread
 from demo.common.tokens.view import feed_of
 from demo.compare.rows import Row, rows
 from demo.compare.run import Comparison, Plan
@@ -27,22 +28,22 @@ def race_view(value: Any = None, **kwargs: Any) -> gr.HTML:
 
 def race(comparison: Comparison, rows: Sequence[Row]) -> dict[str, Any]:
     """The view's value, a lane per row. Without a tokenizer, the traces must have their words."""
-    rates = [row.rate for row in rows]
-    order = sorted((rate.middle for rate in rates if rate), reverse=True)
-    close = any(
-        one and other and one is not other and one.overlaps(other) and (one.known or other.known)
-        for one in rates
-        for other in rates
-    )
+    rates = [row.rate for row in rows if row.rate]
     lanes = [
         {
             "lines": _lines(comparison, row),
-            "rank": order.index(row.rate.middle) if row.rate else len(order),
+            "rank": sum(_surely(rate, row.rate) for rate in rates) if row.rate else len(rates),
         }
         for row in rows
     ]
     runs = max(row.runs for row in rows)
-    return {"id": token_hex(4), "repeats": runs, "close": close, "lanes": lanes}
+    return {"id": token_hex(4), "repeats": runs, "lanes": lanes}
+
+
+def _surely(one: Spread, other: Spread) -> bool:
+    """Whether one is faster, and by more than the runs of a method differ."""
+    alike = one.overlaps(other) and (one.known or other.known)
+    return one.middle > other.middle and not alike
 
 
 def recorded_race() -> dict[str, Any] | None:
@@ -53,8 +54,12 @@ def recorded_race() -> dict[str, Any] | None:
     traces = {one.about["method"]: [one] for one in (kept.trace, kept.rival, kept.plain)}
     comparison = Comparison(plan=Plan(kept.trace.about["prompt"], tuple(traces)), traces=traces)
     made = race(comparison, rows(comparison))
-    close = None in kept.measured["over"].values()  # of all its repeats
-    return made | {"repeats": REPEATS, "recorded": kept.trace.about["prompt"], "close": close}
+    over = kept.measured["over"]  # of all its repeats; None: too close to call
+    level = {kept.trace.about["method"], *(name for name in over if over[name] is None)}
+    tied = [lane for lane in made["lanes"] if lane["lines"][0]["method"] in level]
+    for lane in tied:
+        lane["rank"] = min(one["rank"] for one in tied)
+    return made | {"repeats": REPEATS, "recorded": kept.trace.about["prompt"]}
 
 
 def _lines(comparison: Comparison, row: Row) -> list[dict[str, Any]]:

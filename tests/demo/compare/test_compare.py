@@ -197,3 +197,13 @@ def test_stop_keeps_what_is_finished_and_leaves_earlier_results(visit, breaks):
     breaks()
     *_, last = outputs_of(visit)
     assert last["box"] == gr.skip() and last["status"]["text"] == SORRY
+
+
+def test_methods_that_are_too_close_to_call_share_a_place(tokenizer):
+    runs = usual_comparison(tokenizer)
+    rates = {"moa-n1": (100, 98, 102), "eagle2": (99, 97, 101), "vanilla": (60, 59, 61)}
+    ranked = race(runs, [row_of(name, rate=rate) for name, rate in rates.items()])["lanes"]
+    assert [lane["rank"] for lane in ranked] == [0, 0, 2]
+    rates["vanilla"] = (120, 119, 121)
+    ranked = race(runs, [row_of(name, rate=rate) for name, rate in rates.items()])["lanes"]
+    assert [lane["rank"] for lane in ranked] == [1, 1, 0]
