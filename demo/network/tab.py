@@ -138,11 +138,12 @@ def _settings(engine: Engine, lanes: dict[str, list[tuple[str, str]]]) -> dict[s
         (f"{one.title}: {one.rtt:g} ms, {one.down:g} / {one.up:g} Mbit/s", name)
         for name, one in PRESETS.items()
     ]
-    preset = gr.Dropdown(
-        [("None: your real link", HERE), *called], value=AT_FIRST, elem_id="net-link",
-        label="Simulated link: round trip, bandwidth down / up", filterable=False,
-    )  # fmt: skip
-    tokens = control("tokens", "net-", minimum=2)
+    with gr.Row():
+        preset = gr.Dropdown(
+            [("None: your real link", HERE), *called], value=AT_FIRST, elem_id="net-link", scale=2,
+            label="Simulated link: round trip, bandwidth", filterable=False, min_width=240,
+        )  # fmt: skip
+        tokens = control("tokens", "net-", minimum=2, scale=1, min_width=140)
     return {"method": method, "link": preset, "tokens": tokens}
 
 
