@@ -73,7 +73,7 @@ export class Stage {
     Object.assign(this, { measured: null, live: false, shown: null, how: "done" });
     this.pinned = this.held = null;
     for (const [, node] of this.alone) node.hidden = true;
-    this.root.dataset.alone = "";
+    this.root.dataset.alone = this.root.dataset.measured = "";
     this.drafter.empty("Press Run: the text appears here.");
     this.plain.empty();
     this.cycle.clear();
@@ -138,6 +138,7 @@ export class Stage {
 
   set(measured) {
     this.measured = measured;
+    this.root.dataset.measured = "after"; // the lanes' speeds are of one run, the headline's of several
     this.#chart();
     this.tell();
   }

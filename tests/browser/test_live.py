@@ -202,6 +202,8 @@ def test_speed_is_measured_when_it_is_asked_for_and_can_be_cancelled(page):
     words = headline(page)
     told = page.locator("#view [data-figure=speedup]").count()
     assert told != any(part in words for part in ("too close to call", "from run to run"))
+    added = page.locator(f"{LANE} .state").evaluate("one => getComputedStyle(one, '::after').content")
+    assert added == '" (1 run)"'  # its speed is not the headline's
     for name in ("acceptance", "latency"):
         label = page.locator(f"#chart-{name} svg").get_attribute("aria-label")
         assert "MoA N=0" in label and "EAGLE-2" in label and "Plain" in label
