@@ -113,7 +113,7 @@ def write(target: Target, path: Path, tokens: int, writing: Writing, processes: 
         return
     parts = [path.with_name(f"{path.stem}.{n}.jsonl") for n in range(processes)]
     shares = [(n, processes, tokens // processes + 1) for n in range(processes)]
-    with tqdm(total=tokens, unit="tok", desc="answers") as bar:
+    with tqdm(total=tokens, unit="tok", desc="answers, when whole") as bar:
         if processes == 1:
             _write_part(target, writing, parts[0], *shares[0], bar.update)
         else:

@@ -60,6 +60,7 @@ MEASURED = """over => {
 SHOWN_AGAIN = "dispatchEvent(new PageTransitionEvent('pageshow', { persisted: true }))"
 IN_VIEW = """one => one.getBoundingClientRect().top
   - document.querySelector('#view').getBoundingClientRect().top"""
+ADDED = "one => getComputedStyle(one, '::after').content"
 SIZE = "one => parseFloat(getComputedStyle(one).fontSize)"
 
 
@@ -202,7 +203,7 @@ def test_speed_is_measured_when_it_is_asked_for_and_can_be_cancelled(page):
     words = headline(page)
     told = page.locator("#view [data-figure=speedup]").count()
     assert told != any(part in words for part in ("too close to call", "from run to run"))
-    added = page.locator(f"{LANE} .state").evaluate("one => getComputedStyle(one, '::after').content")
+    added = page.locator(f"{LANE} .state").evaluate(ADDED)
     assert added == '" (1 run)"'  # its speed is not the headline's
     for name in ("acceptance", "latency"):
         label = page.locator(f"#chart-{name} svg").get_attribute("aria-label")
