@@ -45,6 +45,10 @@ class Spread:
         """Whether the two ranges overlap."""
         return self.low <= other.high and other.low <= self.high
 
+    def close_to(self, other: Spread) -> bool:
+        """Whether the two are too close to call: they overlap, and repeats are known to differ."""
+        return self.overlaps(other) and (self.known or other.known)
+
 
 def leaders(spreads: Mapping[str, Spread]) -> list[str]:
     """The one with the highest figure, and those whose ranges overlap its own."""

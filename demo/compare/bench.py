@@ -61,7 +61,7 @@ def run(
     begun = monotonic()
     for step in compare(engine, comparison, should_stop):
         left = (monotonic() - begun) * (1 / step.share - 1) if step.run else 0.0
-        more = f" At most {left:.0f} s left." * (left > 1)
+        more = f" About {left:.0f} s left, less if answers end early." * (left > 1)
         said = STOPPING if should_stop() else step.words + more
         yield {"status": say(said, "wait", step.share), "verdict": OLDER}
     found, status = rows(comparison), say(ended(comparison), "done")

@@ -42,8 +42,7 @@ def race(comparison: Comparison, rows: Sequence[Row]) -> dict[str, Any]:
 
 def _surely(one: Spread, other: Spread) -> bool:
     """Whether one is faster, and by more than the runs of a method differ."""
-    alike = one.overlaps(other) and (one.known or other.known)
-    return one.middle > other.middle and not alike
+    return one.middle > other.middle and not one.close_to(other)
 
 
 def recorded_race() -> dict[str, Any] | None:

@@ -13,7 +13,7 @@ export function classroom(header, steps) {
     const step = steps[at];
     const name = el("b", "", `${at + 1} of ${steps.length}, ${step.title}. `);
     words.replaceChildren(add(el("small"), name, answered ? step.question : step.ask));
-    words.append(answered ? el("small", "answer", step.answer) : el("p", "", step.question));
+    words.append(answered ? el("small", "", step.answer) : el("p", "", step.question));
     header.closest(".class-mode").dataset.step = at + 1; // the sixth is about a setting
     picture.innerHTML = step.picture; // the lesson's own
     if (step.picture) document.querySelector("#view .lanes")?.append(picture);

@@ -15,8 +15,8 @@ MOMENTUM = 0.95
 class Muon(torch.optim.Optimizer):
     """`torch.optim.Muon` at AdamW's step size (2.2), without decay.
 
-    torch's own multiplies in bf16 alone. A processor without bf16 takes 36 times as long for that
-    as in float32.
+    torch's own multiplies in bf16 alone, which a processor without it computes far slower than
+    float32.
     """
 
     def __init__(self, params: Iterable[nn.Parameter], rate: float, dtype: torch.dtype) -> None:
@@ -31,7 +31,9 @@ class Muon(torch.optim.Optimizer):
                 if param.grad is None:
                     continue
                 state = self.state[param]
-                mean = state.setdefault("momentum_buffer", torch.zeros_like(param))
+                if not state:
+                    state["momentum_buffer"] = torch.zeros_like(param)
+                mean = state["momentum_buffer"]
                 mean.lerp_(param.grad, 1 - MOMENTUM)
                 ahead = param.grad.lerp(mean, MOMENTUM)  # Nesterov's
                 scale = 0.2 * math.sqrt(max(param.shape))
