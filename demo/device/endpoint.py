@@ -18,9 +18,9 @@ from starlette.staticfiles import StaticFiles
 from starlette.websockets import WebSocket
 
 from demo.device.session import BrowserSession
-from demo.device.vendor import FILES, RUNTIME, packed
+from demo.device.vendor import FILES, packed
 from demo.device.visitor import BrowserConnection
-from demo.device.weights import Parts, pack, runtime_part
+from demo.device.weights import Parts, pack
 from moa_core.drafters.base import Drafter
 from moa_core.errors import UserError
 from moa_core.link.server import Server
@@ -57,7 +57,7 @@ class Device:
         self._limits, self._each, self._welcome = limits or Limits(), each, welcome
         self._here: Counter[str] = Counter()
         self._drafters: dict[str, dict[str, Any]] = {}  # facts by name
-        self._parts: Parts = {runtime_part()[0]: packed(RUNTIME)}
+        self._parts: Parts = {}
         self._loading = asyncio.Lock()
         self._target: Target | None = None
         self._server: Server | None = None

@@ -25,7 +25,7 @@ from moa_core.link.client_weights import target_mark
 from moa_core.link.session import drafter_mark
 from moa_core.model.target import Target
 
-FORMAT = 3
+FORMAT = 4
 MOST = 48_000_000  # bytes of weights
 PART = 1 << 20  # bytes of a part, before gzip: what is lost with a connection
 BYTES = {char: byte for byte, char in bytes_to_unicode().items()}
@@ -43,8 +43,8 @@ class Download:
 def pack(target: Target, drafter: Drafter) -> Download:
     """The download for one drafter of one target. UserError for one that a browser cannot run.
 
-    Its facts have the parts of each file, as [hash, bytes, bytes with gzip]: `runtime`; the graphs
-    `draft` and `embed` with their weights `head` and `layers`; `words`, the bytes of each token, a
+    Its facts have the parts of each file, as [hash, bytes, bytes with gzip]: `runtime`; the graph
+    `draft` with its weights `head` and `layers`; `words`, the bytes of each token, a
     character a byte; and `vocabulary`, the ids of the tokens that it drafts.
     """
     found = web_files(drafter, target)
@@ -54,7 +54,8 @@ def pack(target: Target, drafter: Drafter) -> Download:
     ids = np.arange(count) if drafter.vocabulary is None else drafter.vocabulary.cpu().numpy()
     words, special = _words(target.tokenizer, count)
     found |= {"words": words, "vocabulary": ids.astype("<i4").tobytes()}
-    parts: Parts = {}
+    runtime, parts = _runtime()
+    parts = dict(parts)
     files = {name: list(_parts(data, parts)) for name, data in found.items()}
     tree = asdict(drafter.tree)
     facts = {
@@ -67,16 +68,15 @@ def pack(target: Target, drafter: Drafter) -> Download:
         "context": target.context,
         "eos_ids": list(target.eos_ids),
         "special": special,
-        "files": {"runtime": [runtime_part()], **files},
+        "files": {"runtime": runtime, **files},
     }
     return Download(facts, parts)
 
 
 @cache
-def runtime_part() -> tuple[str, int, int]:
-    data = packed(RUNTIME)
-    whole = gzip.decompress(data)
-    return sha256(whole).hexdigest()[:32], len(whole), len(data)
+def _runtime() -> tuple[list[tuple[str, int, int]], Parts]:
+    parts: Parts = {}
+    return list(_parts(gzip.decompress(packed(RUNTIME)), parts)), parts
 
 
 def _parts(data: bytes, kept: Parts) -> Iterator[tuple[str, int, int]]:

@@ -14,7 +14,7 @@ from moa_core.drafters.trained import Files, Trained
 from moa_core.model.target import Observation, Target
 from moa_core.untrusted import Whole
 
-AHEAD = 5  # heads of a fresh Medusa
+HEADS, BLOCKS = 4, 1  # of a fresh Medusa
 
 
 @dataclass(frozen=True)
@@ -95,11 +95,12 @@ class MedusaDrafter(Trained):
 
     @classmethod
     def fresh_sizes(cls, target: Target, inner: int = 0) -> MedusaConfig:
-        return MedusaConfig(target.config.hidden_size, AHEAD, inner)
+        return MedusaConfig(target.config.hidden_size, HEADS, BLOCKS)
 
     @classmethod
     def fresh(cls, target: Target, budget: int, name: str) -> Self:
-        found = super().fresh(target, budget, name)
-        for weight in found.net.parameters():
+        """As the paper's, smaller than `budget`: more blocks learn more slowly."""
+        net = MedusaNet(cls.fresh_sizes(target))
+        for weight in net.parameters():
             nn.init.zeros_(weight)  # as in the paper: a head starts as a copy of the target's
-        return found
+        return cls(net, target, name)

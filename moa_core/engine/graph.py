@@ -54,6 +54,8 @@ class Graph:
         self._inputs: list[onnx.ValueInfoProto] = []
         self._outputs: list[onnx.ValueInfoProto] = []
         self._ropes: dict[int, tuple[str, str]] = {}
+        # Large constants, kept so that an address stays its array's.
+        self._large: dict[tuple[int, tuple[int, ...]], tuple[str, NDArray[Any]]] = {}
         self._kept: dict[tuple[str, int], str] = {}  # places in caches
 
     def input(self, name: str, kind: Any, *shape: int | str) -> str:
@@ -91,6 +93,9 @@ class Graph:
         if array.nbytes < SMALL:
             self._constants.append(numpy_helper.from_array(array, name))
             return name
+        if known := self._large.get(place := (array.ctypes.data, array.shape)):
+            return known[0]
+        self._large[place] = name, array
         tensor = TensorProto(name=name, dims=array.shape, data_type=TYPES[array.dtype.type])
         tensor.data_location = TensorProto.EXTERNAL
         for key, value in self._located(name, array).items():

@@ -1,10 +1,10 @@
-"""A drafter as two graphs for a browser, where onnxruntime-web runs them.
+"""A drafter as a graph for a browser, where onnxruntime-web runs it.
 
-`draft` is the graph of `engine.drafters` with the head behind it; `embed` looks tokens up. The
+It is the graph of `engine.drafters`, with embeddings before it and the head behind it. The
 embeddings of the draft vocabulary are the head's own weights, so they are downloaded once. Matrices
 are in 8 bits.
 
-The graphs give the same numbers on every processor. The last bits of a sum in float32 depend on its
+The graph gives the same numbers on every processor. The last bits of a sum in float32 depend on its
 order, and rounding to 8 bits would make much of them. So sums are of whole numbers, which are
 exact, or in float64, rounded to float32.
 """
@@ -29,20 +29,17 @@ HEAD, LAYERS = "head", "layers"
 
 
 def web_files(drafter: Drafter, target: Target) -> dict[str, bytes]:
-    """The graphs `draft` and `embed`, and their weights: `head`, which drafters with one vocabulary
-    share, and `layers`. UserError for a drafter that a browser cannot run."""
+    """The graph `draft` and its weights: `head`, which drafters with one vocabulary share, and
+    `layers`. UserError for a drafter that a browser cannot run."""
     quick = web_drafter(drafter, target)
     head, table = quick.head_for(target), target.embed.weight.detach()
     assert isinstance(head, nn.Linear)
     table = table if quick.vocabulary is None else table[quick.vocabulary]
-    files = Files()
     whole = rounded(head.weight.detach(), None)
-    draft, embed = Web(head, whole, files), Web(head, whole, files)
-    quick.draw(draft)
     tied = torch.equal(table, head.weight.detach())
-    embed.draw_lookup(whole if tied else rounded(table, None))
-    weights = {name: bytes(data) for name, data in files.data.items()}
-    return {"draft": draft.model(), "embed": embed.model(), **weights}
+    draft = Web(head, whole, whole if tied else rounded(table, None))
+    quick.draw(draft)
+    return {"draft": draft.model(), **{name: bytes(data) for name, data in draft.data.items()}}
 
 
 def web_drafter(drafter: Drafter, target: Target) -> Onnx:
@@ -57,52 +54,46 @@ def web_drafter(drafter: Drafter, target: Target) -> Onnx:
     return quick
 
 
-class Files:
-    """Weights, one after the other."""
-
-    def __init__(self) -> None:
-        self.data = {HEAD: bytearray(), LAYERS: bytearray()}
-        self._places: dict[
-            tuple[str, int], tuple[str, NDArray[Any]]
-        ] = {}  # kept: so is its address
-
-    def add(self, name: str, array: NDArray[Any]) -> dict[str, str]:
-        """Where an array is found; the same one is kept once."""
-        data, key = self.data[name], (name, array.ctypes.data)
-        offset, _ = self._places.setdefault(key, (str(len(data)), array))
-        if offset == str(len(data)):
-            data += array.tobytes()
-            data += bytes(-len(data) % 64)
-        return {"location": name, "offset": offset, "length": str(array.nbytes)}
-
-
 class Web(Graph):
     """A graph with its weights in files.
 
     head   of the drafter's vocabulary
     whole  the same in 8 bits
+    table  the embeddings of that vocabulary, in 8 bits
     """
 
-    def __init__(self, head: nn.Linear, whole: Whole, files: Files) -> None:
+    def __init__(self, head: nn.Linear, whole: Whole, table: Whole) -> None:
         super().__init__(True, {id(head): whole})
-        self._head, self._files, self._file = head, files, LAYERS
+        self._head, self._table, self._file = head, table, LAYERS
+        self.data = {HEAD: bytearray(), LAYERS: bytearray()}
 
     def _located(self, name: str, array: NDArray[Any]) -> dict[str, str]:
-        return self._files.add(self._file, array)
-
-    def draw_lookup(self, table: Whole) -> None:
-        """Embeddings: tokens [n], by their places in the table -> rows [1, n, E]."""
-        self._file = HEAD
-        tokens, width = self.input("tokens", np.int64, "n"), len(table.weights)
-        weights, scales = (self.constant(one.numpy()) for one in (table.weights, table.scales))
-        rows = self.op("Gather", weights, tokens, axis=1)  # [E, n]
-        rows = self.op("Mul", self._narrow(rows), self.op("Gather", scales, tokens))
-        rows = self.op("Transpose", rows, perm=[1, 0])
-        self.output("rows", self.turn(rows, width), 1, "n", width)
+        data = self.data[self._file]
+        place = {"location": self._file, "offset": str(len(data)), "length": str(array.nbytes)}
+        data += array.tobytes()
+        data += bytes(-len(data) % 64)
+        return place
 
     def rows(self, table: Tensor) -> str:
+        """Tokens by their `places` [n] in the vocabulary; -1 for others, whose embeddings are in
+        `outside` [1, n, E]."""
         self.new_rows()
-        return self.input("rows", np.float32, 1, "n", table.shape[1])
+        places, width = self.input("places", np.int64, "n"), table.shape[1]
+        outside, found = self.input("outside", np.float32, 1, "n", width), self._lookup(places)
+        inside = self.op("GreaterOrEqual", places, self.constant([0]))
+        return self.op("Where", self.op("Unsqueeze", inside, self.constant([1])), found, outside)
+
+    def _lookup(self, places: str) -> str:
+        """[n] -> [1, n, E]"""
+        self._file = HEAD
+        weights, scales = (
+            self.constant(one.numpy()) for one in (self._table.weights, self._table.scales)
+        )
+        rows = self.op("Gather", weights, places, axis=1)  # [E, n]
+        rows = self.op("Mul", self._narrow(rows), self.op("Gather", scales, places))
+        rows = self.turn(self.op("Transpose", rows, perm=[1, 0]), len(self._table.weights))
+        self._file = LAYERS
+        return rows
 
     def output(self, name: str, value: str, *shape: int | str) -> None:
         if name == "states":

@@ -42,7 +42,7 @@ def loud(method, target):
     return drafter
 
 
-def packed_session(graph, files):
+def packed_session(files):
     """The graph as it is downloaded, in Python."""
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 1
@@ -53,13 +53,13 @@ def packed_session(graph, files):
     options.add_external_initializers_from_files_in_memory(
         names, [files[name] for name in names], sizes
     )
-    return onnxruntime.InferenceSession(files[graph], options, ["CPUExecutionProvider"])
+    return onnxruntime.InferenceSession(files["draft"], options, ["CPUExecutionProvider"])
 
 
 def twin(target, drafter):
-    """The drafter as a browser has it, in Python: its graphs, run by onnxruntime."""
+    """The drafter as a browser has it, in Python: its graph, run by onnxruntime."""
     files, kind = web_files(drafter, target), type(web_drafter(drafter, target))
-    draft, embed = (packed_session(name, files) for name in ("draft", "embed"))
+    draft = packed_session(files)
     words = torch.arange(len(target.embed.weight))
     words = words if drafter.vocabulary is None else drafter.vocabulary
     places = {int(word): place for place, word in enumerate(words)}
@@ -71,17 +71,14 @@ def twin(target, drafter):
             return draft
 
         def _embedded(self, tokens):
-            known = [places.get(int(token), 0) for token in tokens]
-            (found,) = embed.run(None, {"tokens": np.array(known)})
-            for row, token in enumerate(tokens):
-                if int(token) not in places:
-                    found[0, row] = target.embed.weight[token]
-            return found
+            known = np.array([places.get(int(token), -1) for token in tokens])
+            outside = target.embed.weight[torch.as_tensor(tokens)].numpy()[None]
+            return {"places": known, "outside": outside}
 
         def _ask(self, run, tokens, start, past, seen, **more):
             count = len(tokens)
             at = range(start, start + count) if seen is None else [start] * count
-            inputs = {**rows(tokens, at, past, seen), **more, "rows": self._embedded(tokens)}
+            inputs = {**rows(tokens, at, past, seen), **more, **self._embedded(tokens)}
             del inputs["tokens"]
             kept = 1 if seen is None else count
             shapes = {"logits": (1, kept, len(words))}

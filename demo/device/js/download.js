@@ -9,7 +9,7 @@ export async function facts(base, name) {
   const url = `${base}/facts/${name}`, found = await fetch(url).catch(() => null);
   const told = (await found?.json().catch(() => null)) ?? {};
   if (!found?.ok) throw new Error(told.error ?? told.detail ?? "The server does not answer.");
-  if (told.format !== 3) throw new Error("This page is older than its server: reload it.");
+  if (told.format !== 4) throw new Error("This page is older than its server: reload it.");
   const kept = await store(), parts = Object.values(told.files).flat();
   await kept?.put(url, new Response(JSON.stringify(told))).catch(() => {});
   const here = await Promise.all(parts.map(([hash]) => kept?.match(`${base}/parts/${hash}`)));
@@ -27,14 +27,9 @@ export async function download(base, { files }, progress) {
     let at = 0;
     for (const [hash, size, sent] of parts) {
       const url = `${base}/parts/${hash}`, here = await kept?.match(url);
-      const told = (bytes) => progress(before + (sent * bytes) / size);
-      const part = whole.subarray(at, (at += size));
-      if (here) part.set(new Uint8Array(await here.arrayBuffer()));
-      else {
-        await fetchPart(url, part, told, kept ? "no-store" : "default"); // kept once, not twice
-        await kept?.put(url, new Response(part)).catch(() => {}); // it may be full
-      }
-      before += sent;
+      whole.set(new Uint8Array(await (here?.arrayBuffer() ?? fetched(url, size, kept))), at);
+      [at, before] = [at + size, before + sent];
+      if (!here) progress(before);
     }
     found[name] = whole;
   }
@@ -42,16 +37,13 @@ export async function download(base, { files }, progress) {
   return found;
 }
 
-async function fetchPart(url, part, told, cache) {
-  const found = await fetch(url, { cache });
+async function fetched(url, size, kept) {
+  const found = await fetch(url, { cache: kept ? "no-store" : "default" }); // kept once, not twice
   if (!found.ok) throw new Error(`The server has other weights by now (${found.status}): reload this page.`);
-  const reader = found.body.getReader();
-  let at = 0;
-  for (let piece; !(piece = await reader.read()).done; told(at)) {
-    part.set(piece.value, at);
-    at += piece.value.length;
-  }
-  if (at !== part.length) throw new Error("The download broke off: press again to go on.");
+  const again = found.clone(), data = await found.arrayBuffer().catch(() => null);
+  if (data?.byteLength !== size) throw new Error("The download broke off: press again to go on.");
+  await kept?.put(url, again).catch(() => {}); // it may be full
+  return data;
 }
 
 /** Drop what no drafter in this browser has any more. */

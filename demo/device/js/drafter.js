@@ -1,5 +1,5 @@
-// Drafters. Their networks are the graphs of moa_core/engine/web.py, run by onnxruntime-web; here are
-// the caches, and which rows a graph reads.
+// Drafters. Their network is the graph of moa_core/engine/web.py, run by onnxruntime-web; here are
+// the caches, and which rows it reads.
 import * as ort from "../vendor/ort.wasm.bundle.min.mjs";
 import { joined } from "./wire.js";
 
@@ -8,20 +8,18 @@ const { Tensor, InferenceSession } = ort;
 const floats = (data, ...shape) => new Tensor("float32", data, shape);
 const wholes = (data, ...shape) => new Tensor("int64", BigInt64Array.from(data, BigInt), shape);
 
-/** Opens a drafter's files: its graphs, and its vocabulary. */
+/** Opens a drafter's files: its graph, and its vocabulary. */
 export async function open(facts, files) {
   Object.assign(ort.env.wasm, { numThreads: 1, wasmBinary: files.runtime });
-  const graph = (name, ...weights) =>
-    InferenceSession.create(files[name], {
-      executionProviders: ["wasm"],
-      graphOptimizationLevel: "basic", // fused nodes would round in another way here than elsewhere
-      externalData: weights.map((path) => ({ path, data: files[path] })),
-    });
+  const draft = await InferenceSession.create(files.draft, {
+    executionProviders: ["wasm"],
+    graphOptimizationLevel: "basic", // fused nodes would round in another way here than elsewhere
+    externalData: ["head", "layers"].map((path) => ({ path, data: files[path] })),
+  });
+  for (const name of ["runtime", "head", "layers"]) files[name].buffer.transfer?.(0); // it has copies
   const vocabulary = new Int32Array(files.vocabulary.buffer);
   const places = new Map(Array.from(vocabulary, (token, place) => [token, place]));
-  const [draft, embed] = [await graph("draft", "head", "layers"), await graph("embed", "head")];
-  delete ort.env.wasm.wasmBinary;
-  return { facts, vocabulary, places, draft, embed };
+  return { facts, vocabulary, places, draft };
 }
 
 /** A drafter at the start of a run. capacity: tokens of text, plus one tree. rows: embeddings of
@@ -34,6 +32,7 @@ class Drafter {
     Object.assign(this, { ...model, capacity, outside: rows, ids: [], length: 0 }); // of its text
     this.caches = {};
     for (const { name, shape } of model.draft.inputMetadata) {
+      if (name === "outside") this.width = shape[2];
       if (!/keys$|values$/.test(name)) continue;
       const [, groups, , size] = shape;
       this.caches[name] = floats(new Float32Array(groups * capacity * size), 1, groups, capacity, size);
@@ -83,7 +82,8 @@ class Drafter {
       slots: wholes(tokens.map((_, row) => past + row), count),
       end: wholes([end], 1),
       first: wholes([first], 1),
-      rows: await this.embeddings(tokens),
+      places: wholes(tokens.map((token) => this.places.get(token) ?? -1), count),
+      outside: floats(this.embeddings(tokens), 1, count, this.width),
       ...this.caches,
       ...more,
     });
@@ -94,12 +94,11 @@ class Drafter {
 
   catchUp() {}
 
-  async embeddings(tokens) {
-    const places = tokens.map((token) => this.places.get(token) ?? 0);
-    const { rows } = await this.embed.run({ tokens: wholes(places, tokens.length) });
-    const width = rows.dims[2];
+  /** Embeddings [n, E] of tokens outside the vocabulary; 0 for others. */
+  embeddings(tokens) {
+    const rows = new Float32Array(tokens.length * this.width);
     tokens.forEach((token, row) => {
-      if (!this.places.has(token)) rows.data.set(this.outside.get(token), row * width);
+      if (!this.places.has(token)) rows.set(this.outside.get(token), row * this.width);
     });
     return rows;
   }
