@@ -11,7 +11,15 @@ from transformers import PreTrainedTokenizerBase
 
 from moa_core.decoding.decode import Settings, about, decode
 from moa_core.decoding.offline import FarTarget
-from moa_core.decoding.trace import Drafted, Finished, Prefilled, Trace, Verified
+from moa_core.decoding.trace import (
+    Drafted,
+    Finished,
+    LinkBack,
+    LinkDown,
+    Prefilled,
+    Trace,
+    Verified,
+)
 from moa_core.decoding.tree import AUTO
 from moa_core.drafters.base import Drafter
 from moa_core.errors import UserError
@@ -30,12 +38,14 @@ class Token(NamedTuple):
 
 @dataclass(frozen=True)
 class Piece:
-    """What one cycle gained. The first piece is the prefill's; the last one ends the run.
+    """What one cycle gained. The first piece is the prefill's; the last one ends the run. When the
+    link to the target is lost or back, an empty piece says so.
 
     text      new text; the texts of all pieces make up the whole
     accepted  drafts that the target agreed with
     rejected  all other drafts of the cycle's tree
     bonus     the target's own token after them; None if the text ended before it
+    lost      whether the link is lost now; None: no change
     reason    in the last piece: eos, length, context, stopped, offline
     trace     in the last piece: the whole run, event by event
     """
@@ -44,6 +54,7 @@ class Piece:
     accepted: tuple[Token, ...] = ()
     rejected: tuple[Token, ...] = ()
     bonus: Token | None = None
+    lost: bool | None = None
     reason: str | None = None
     trace: Trace | None = None
 
@@ -90,6 +101,8 @@ def generate(
             case Verified():
                 assert drafted is not None, "a tree is drafted before it is verified"
                 yield _cycle(words, drafted, event)
+            case LinkDown() | LinkBack():
+                yield Piece(lost=isinstance(event, LinkDown))
             case Finished():
                 yield Piece(words.rest(trace), reason=event.reason, trace=trace)
 

@@ -13,7 +13,7 @@ from typing import Any
 import plotly.graph_objects as go
 
 from demo.common.figures import Spread, time_of
-from demo.common.methods import RIVAL, VANILLA, colour, label
+from demo.common.methods import LOOKUP, RIVAL, VANILLA, colour, label
 from demo.common.theme import mark
 from moa_core.decoding.trace import Prefilled, Trace, Verified
 
@@ -25,6 +25,7 @@ PATTERNS = {"draft": "", "verify": "/", "other": "."}
 SIGNED = 48  # characters of a signature's line, for a phone
 SPARSE = 24  # most points in a line: a chart cannot show more
 DASHES = {VANILLA: "dot", RIVAL: "dash", "moa-n1": "dashdot", "moa-n3": "longdash"}
+MIXED = "longdashdot"  # with n-gram lookup, in the drafter's own colour
 DOTTED = {"color": INK, "width": 1.5, "dash": "dot"}
 
 
@@ -164,12 +165,16 @@ def middle(traces: Sequence[Trace]) -> Trace:
     return ordered[(len(ordered) - 1) // 2]
 
 
+def dash(method: str) -> str:
+    return MIXED if method.endswith(LOOKUP) else DASHES.get(method, "solid")
+
+
 def latency(lanes: Sequence[Lane], x: str = "", y: str = "") -> go.Figure:
     drawn = [
         line(
             lane.tokens, lane.seconds, lane.label, colour(lane.method),
             f"{lane.label}: %{{x}} tokens after %{{y:.3f}} s",
-            line={"dash": DASHES.get(lane.method, "solid")},
+            line={"dash": dash(lane.method)},
         )
         for lane in lanes
     ]  # fmt: skip

@@ -30,6 +30,12 @@ if TYPE_CHECKING:
     from moa_core.generation import Piece
     from moa_core.link.connection import Address
 
+LOST = (
+    "\nThe server is lost. The drafter writes on alone; this text is shown once the server has "
+    "checked it."
+)
+BACK = "The server is back."
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_target(parser)
@@ -122,6 +128,8 @@ def _shown(pieces: Iterable[Piece], silent: bool) -> tuple[str, Piece]:
     text, terminal = "", sys.stdout.isatty()
     for piece in pieces:
         text += piece.text
+        if piece.lost is not None:
+            print(LOST if piece.lost else BACK, file=sys.stderr)
         if not silent:  # a terminal takes some characters for commands
             print(clean(piece.text) if terminal else piece.text, end="", flush=True)
     return text, piece

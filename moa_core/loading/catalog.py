@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from moa_core.assets import ASSETS
 from moa_core.decoding.tree import TreeSettings
 from moa_core.drafters.names import LOOKUP, NGRAM, family, matched, method_name, no_such, tli_of
-from moa_core.drafters.registry import found_in, without_weights
+from moa_core.drafters.registry import found_in, trained, without_weights
 from moa_core.errors import UserError
 from moa_core.loading import gguf
 from moa_core.loading.hub import (
@@ -49,7 +49,7 @@ class Installed(NamedTuple):
     def methods(self) -> list[str]:
         """What it can draft with, the methods without files of their own included."""
         moa = sorted((one for one in self.drafters if family(one) == "moa"), key=tli_of)
-        mixed = [one + LOOKUP for one in moa[:1]]
+        mixed = [one + LOOKUP for one in self.drafters if one not in moa[1:]]
         return [*dict.fromkeys([*self.drafters, *mixed, *without_weights()])]
 
 
@@ -156,6 +156,11 @@ def drafter_name(spec: str) -> str:
         return spec
     if family(spec) == "moa":
         raise UserError(untrained(tli_of(spec), bundled_moa()))
+    if (method := spec.casefold()) in trained():
+        raise UserError(
+            f"No {method} drafter is trained for {default_target()}: choose from "
+            f"{', '.join(known)}, or train one: python -m moa_core train drafters --help"
+        )
     raise UserError(no_such(spec, known, "drafter"))
 
 

@@ -26,7 +26,7 @@ def asked(*words: str) -> Engine:
 def test_a_preset_names_target_drafter_and_baseline_without_a_download():
     engine = asked("--preset", "llama3-8b", "--load-in-8bit", "--device", "cpu")
     assert engine.first == LLAMA3
-    assert engine.methods() == ["moa-n0", "moa-n0+ngram", "eagle2", *WITHOUT_FILES]
+    assert engine.methods() == ["moa-n0", "moa-n0+ngram", "eagle2", "eagle2+ngram", *WITHOUT_FILES]
     assert engine.stops() == [0] and engine.default() == "moa-n0"
     assert slider_bounds(engine, "moa-n0") == {"maximum": 1, "interactive": False}
     assert "No other N is trained" in stops_html(engine, "moa-n0")
@@ -67,7 +67,7 @@ def test_each_drafter_is_a_stop_of_the_slider(tmp_path):
         option = "--baseline" if method == "eagle2" else "--drafter"
         words += [option, str(tmp_path / method)]
     engine = asked(*words)
-    assert engine.methods() == ["moa-n0", "moa-n0+ngram", "moa-n2", "eagle2", *WITHOUT_FILES]
+    assert engine.methods() == ["moa-n0", "moa-n0+ngram", "moa-n2", "eagle2", "eagle2+ngram", *WITHOUT_FILES]
     assert engine.stops() == [0, 2]
     assert slider_bounds(engine, "moa-n0") == {"maximum": 2, "interactive": True}
     assert not slider_bounds(engine, "eagle2")["interactive"]

@@ -97,7 +97,7 @@ def test_named_drafters_have_their_trees_and_one_method_each(tmp_path):
     assert named("", [ours], llama3).drafters["moa-n0"].tree.depth == 4
     assert named("", [raw], llama3).drafters["moa-n0"].tree == large
     assert named("", [], llama3).drafters["eagle2"] == (LLAMA3_EAGLE, "eagle2", 0, large)
-    methods = ["moa-n0", "eagle2", "moa-n0+ngram", *without_weights()]
+    methods = ["moa-n0", "eagle2", "moa-n0+ngram", "eagle2+ngram", *without_weights()]
     assert named("", [raw, head]).methods == methods
     with pytest.raises(UserError, match=r"ours and .*raw are both moa-n0 drafters"):
         named("", [ours, raw])
@@ -113,7 +113,7 @@ def test_presets_are_pinned_to_commits():
     assert tli_of("moa-n3") == 3 and tli_of("eagle2") == 0
 
 
-OFFERED = ", ".join(("eagle2, moa-n0, moa-n1, moa-n0+ngram", *without_weights()))
+OFFERED = ", ".join(("eagle2, moa-n0, moa-n1, eagle2+ngram, moa-n0+ngram", *without_weights()))
 REFUSED: list[tuple[Callable[[Target], object], str]] = [
     (
         lambda t: load_drafter("eagl2", t),
@@ -122,6 +122,7 @@ REFUSED: list[tuple[Callable[[Target], object], str]] = [
     (lambda t: layers_needed("eagl2"), f"no drafter 'eagl2': choose from {re.escape(OFFERED)}, or"),
     (lambda t: named("", ["vanilla"]), "vanilla has no files of its own"),
     (lambda t: load_drafter("moa-n2", t), r"N = 2 \(trained: 0, 1\).* --methods moa-n2"),
+    (lambda t: load_drafter("Tandem", t), "No tandem drafter is trained for tiny: choose"),
     (lambda t: load_drafter("ngram+ngram", t), "ngram cannot be joined with lookup"),
     (lambda t: load_drafter("moa-n0", t, 1), "trained for TLI N=0 and cannot draft with N=1"),
     (lambda t: load_target("moa-n0"), "moa-n0 is a drafter"),
