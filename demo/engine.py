@@ -238,7 +238,7 @@ class Engine:
             f"Target {there.name}, {parameters(there.model) / 1e6:,.1f} M parameters",
             "a GPU borrowed for each run" if self.borrows else device.upper(),
             need.form if need else there.precision,
-            *([f"{amount(need.total)} for models and cache"] if need else []),
+            *([f"{amount(need.total)} of memory for models and cache"] if need else []),
         ]
         if device == "cpu" and not self.borrows:
             threads = torch.get_num_threads()

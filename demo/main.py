@@ -38,7 +38,9 @@ def opened(
     from demo.arguments import engine_of, options
     from demo.ui import build_demo, launch_options
     from moa_core.loading.load import pick_device
+    from moa_core.runtime import quiet
 
+    quiet()
     parser = options(__doc__, program)
     try:
         more = shlex.split(os.environ.get("MOA_OPTIONS", ""))

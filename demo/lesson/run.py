@@ -20,10 +20,10 @@ from moa_core.text import RecordedText, record_words
 
 MOST = 8  # cycles of a trial's run
 TREE, CHAIN = TreeSettings(), TreeSettings(12, 1, 12)
+EACH = "In each box: the drafter’s probability of this one token, given those before it"
 NUMBERS = {  # in a tree's boxes, by whether the target has judged it
-    False: "In each box: the drafter’s probability of the whole path to it.",
-    True: "In each box: the drafter’s probability of this one token, given those before it; in the "
-    "bonus, the target’s.",
+    False: f"{EACH}.",
+    True: f"{EACH}; in the bonus, the target’s.",
 }
 
 

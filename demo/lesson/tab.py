@@ -12,6 +12,8 @@ from demo.lesson.run import TRIALS, Trial, drawing, drawn, first_cycles, request
 from demo.lesson.text import ARXIV, GLOSSARY, PROMPT, REFERENCES, STEPS, Step
 from demo.live.recording import recording
 from demo.session import Shared, Visit, connect
+from demo.tli.drawing import layers
+from demo.tli.stops import STOPS
 
 ID, TITLE = "how", "How it works"
 
@@ -83,13 +85,15 @@ def _connect(
     connect(shared, run, stop, work, [prompt, shared.target], [status, result])
 
 
-def for_class() -> list[dict[str, str]]:
-    """The steps of class mode, with pictures of what cannot be seen on the stage."""
-    unseen = ("observing", "training", "tli")
+def for_class() -> list[dict[str, Any]]:
+    """The steps of class mode, with pictures of what cannot be seen on the stage; those of the step
+    about N by N."""
+    unseen = {name: [PICTURES[name]()] for name in ("observing", "training")}
+    unseen["tli"] = [layers(stop, "tli") for stop in STOPS]
     return [
         {
             "title": step.title, "ask": step.ask, "question": step.question, "answer": step.answer,
-            "picture": PICTURES[step.id]() if step.id in unseen else "",
+            "pictures": unseen.get(step.id, []),
         }
         for step in STEPS
     ]  # fmt: skip

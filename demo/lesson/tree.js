@@ -17,7 +17,7 @@ export function mount({ element, props, watch }) {
     if (root.hidden) return;
     const { judged, texts, cycles, ...rest } = JSON.parse(props.value);
     const [cycle] = cycles;
-    const numbers = judged ? cycle : { ...cycle, draft: cycle.reach, path: [], blind: true };
+    const numbers = judged ? cycle : { ...cycle, path: [], blind: true };
     said.textContent = rest.said;
     frame.dataset.phase = judged ? "kept" : "drafted";
     const nodes = tree.draw(numbers, texts);

@@ -4,7 +4,7 @@ import { veil } from "./run.js";
 
 const KEYS = { PageDown: 1, ArrowRight: 1, PageUp: -1, ArrowLeft: -1 }; // those of a clicker, too
 
-/** steps: {title, ask, question, answer, picture}, as demo/lesson/tab.py brings them. */
+/** steps: {title, ask, question, answer, pictures}, as demo/lesson/tab.py brings them. */
 export function classroom(header, steps) {
   const words = el("div", "", "", { ariaLive: "polite" });
   const picture = el("figure", "class-picture");
@@ -15,13 +15,18 @@ export function classroom(header, steps) {
     words.replaceChildren(add(el("small"), name, answered ? step.question : step.ask));
     words.append(answered ? el("small", "", step.answer) : el("p", "", step.question));
     header.closest(".class-mode").dataset.step = at + 1; // the sixth is about a setting
-    picture.innerHTML = step.picture; // the lesson's own
-    if (step.picture) document.querySelector("#view .lanes")?.append(picture);
+    draw(step.pictures);
+    if (step.pictures.length) document.querySelector("#view .lanes")?.append(picture);
     else picture.remove();
     [back.disabled, on.disabled] = [!at, at === steps.length - 1];
     veil(!at && !answered); // the first question is about the tree, which would answer it
     told.textContent = answered ? "Hide answer" : "Show answer";
   };
+  const draw = (pictures) => {
+    const chosen = Number(document.querySelector("#tli input[type=range]")?.value ?? 0);
+    picture.innerHTML = pictures[Math.min(chosen, pictures.length - 1)] ?? ""; // the lesson's own
+  };
+  document.addEventListener("input", ({ target }) => target.closest?.("#tli") && draw(steps[at].pictures));
   const press = (name, ariaLabel, act) => button("quiet-button", name, act, { ariaLabel });
   const back = press("‹", "Step before", () => show(-1));
   const on = press("›", "Next step", () => show(1));

@@ -29,7 +29,7 @@ export class Cut {
     this.state.textContent = !able
       ? "It cannot be cut: this method cannot write alone."
       : !up ? "The server cannot be reached; trying again."
-      : cut ? "Cut. The drafter writes on alone; restore it and the target corrects the text."
+      : cut ? "Cut. Restore it, and the target checks and corrects the text."
       : armed ? "It will be cut 12 tokens into the next run."
       : "Connected. If you cut it, the drafter writes on alone.";
     this.sized = state === "not loaded";

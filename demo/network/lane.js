@@ -132,6 +132,7 @@ class DeviceLane {
 
   on_link_down() {
     this.state = "lost";
+    this.shown.hold(true);
     this.#say("The link is lost: the drafter writes on alone, in this browser.");
   }
 
@@ -142,6 +143,7 @@ class DeviceLane {
 
   on_link_back({ tokens }) {
     this.state = tokens ? "back" : "running";
+    this.shown.hold(false);
     this.#say(tokens ? `The link is back: the target checks ${many(tokens, "offline token")}.` : "The link is back.");
   }
 

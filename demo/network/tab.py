@@ -98,7 +98,7 @@ def _page(demo: gr.Blocks, shared: Shared) -> gr.Textbox:
     engine = shared.engine
     lanes = lanes_of(engine)
     settings: dict[str, Any] = {}
-    with gr.Row(equal_height=False, elem_classes="controls"):
+    with gr.Row(equal_height=False, elem_classes="controls", elem_id="net-ask"):
         with gr.Column(scale=3, min_width=300):
             settings["prompt"] = prompt_box("net-", "runs", lines=2)
         with gr.Column(scale=2, min_width=300):
@@ -114,7 +114,7 @@ def _page(demo: gr.Blocks, shared: Shared) -> gr.Textbox:
             first=engine.default(),
         )  # fmt: skip
         status = status_line(elem_id="net-status")
-    with gr.Row(equal_height=False):
+    with gr.Row(equal_height=False, elem_id="net-lanes"):
         with gr.Column(min_width=300):
             _lane(0)
         with gr.Column(min_width=300, visible=False) as rival:
@@ -143,7 +143,7 @@ def _settings(engine: Engine, lanes: dict[str, list[tuple[str, str]]]) -> dict[s
             [("None: your real link", HERE), *called], value=AT_FIRST, elem_id="net-link", scale=2,
             label="Simulated link: round trip, bandwidth", filterable=False, min_width=240,
         )  # fmt: skip
-        tokens = control("tokens", "net-", minimum=2, scale=1, min_width=140)
+        tokens = control("tokens", "net-", minimum=2, scale=1, min_width=190)
     return {"method": method, "link": preset, "tokens": tokens}
 
 

@@ -79,4 +79,4 @@ def test_each_drafter_is_a_stop_of_the_slider(tmp_path):
     assert len(texts[0]) == 24 and all(text == texts[0] for text in texts)
     with pytest.raises(UserError, match=r"N = 1 \(trained: 0, 2\).* --target .*/target --methods"):
         engine.prepare(Request("The fox ran", "moa-n1", 24))
-    assert "for models and cache" in engine.describe() and "float32" in engine.describe()
+    assert "of memory for models and cache" in engine.describe() and "float32" in engine.describe()

@@ -28,7 +28,7 @@ export class Lane {
 
   /** words: said in place of a text. */
   empty(words = "") {
-    Object.assign(this, { head: null, lines: [], next: 0, offset: 0, ended: null });
+    Object.assign(this, { head: null, lines: [], next: 0, offset: 0, ended: null, held: null, without: "" });
     this.view.clear();
     this.root.dataset.state = "empty";
     this.badge.hidden = true;
@@ -46,9 +46,18 @@ export class Lane {
     this.root.dataset.state = "running";
   }
 
+  /** While its link is lost, its time stands still. */
+  hold(lost) {
+    const now = performance.now();
+    if (lost) this.held ??= now;
+    else if (this.held !== null) {
+      Object.assign(this, { began: this.began + now - this.held, held: null, without: " (the cut left out)" });
+    }
+  }
+
   add(line) {
     const last = this.lines.at(-1)?.s ?? 0;
-    line.s ??= this.arrival ? (performance.now() - this.began) / 1000 : last;
+    line.s ??= this.arrival ? ((this.held ?? performance.now()) - this.began) / 1000 : last;
     this.lines.push(line);
   }
 
@@ -74,7 +83,7 @@ export class Lane {
     this.root.dataset.state = this.ended ? "done" : "running";
     const [tokens, rate] = this.pace;
     const parts = [`${many(tokens, "token")} in `, figure("calls", this.calls, many(this.calls, "model call"))];
-    if (rate) parts.push(" · ", figure("rate", rate, rate.toFixed(rate < 10 ? 1 : 0)), " tokens/s");
+    if (rate) parts.push(" · ", figure("rate", rate, rate.toFixed(rate < 10 ? 1 : 0)), ` tokens/s${this.without}`);
     this.state.replaceChildren(...parts);
   }
 
