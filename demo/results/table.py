@@ -35,7 +35,7 @@ METHODS = (
     "are equally large, and were trained here, on the same text. "
     "<b>+ n-gram</b>: a drafter and n-gram lookup together."
 )
-OTHERS = " <b>transformers, llama.cpp</b>: other programs, without our drafters."
+OTHERS = " <b>transformers, llama.cpp, OpenVINO</b>: other programs, without our drafters."
 COLUMNS = (
     "× plain: speed over plain decoding’s. tokens/s: whole runs, the prompt’s call included. τ: "
     "acceptance length, tokens per model call; low and high: its 95\u00a0% interval. same text: "

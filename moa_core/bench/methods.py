@@ -20,7 +20,7 @@ from moa_core.loading.load import load_drafter
 from moa_core.model.target import Target, draft_precision, parameters
 
 STREAM = "stream"  # plain API streaming: the server pushes each token as it writes it
-PEERS = ("hf-generate", "hf-lookup", "llama-cpp", "llama-cpp-q8", "llama-cpp-q4")
+PEERS = ("hf-generate", "hf-lookup", "llama-cpp", "llama-cpp-q8", "llama-cpp-q4", "openvino")
 Record = dict[str, Any]  # the result of one run of one prompt
 
 
@@ -174,6 +174,10 @@ def _load(spec: str, name: str, target: Target, tree: TreeSettings | None) -> Me
             from moa_core.bench.llama_cpp import LlamaCpp  # it builds on this module
 
             return LlamaCpp(name, target)
+        case "openvino":
+            from moa_core.bench.openvino import OpenVino
+
+            return OpenVino(name, target)
     return Ours(name, target, load_drafter(spec, target), tree)
 
 

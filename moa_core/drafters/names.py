@@ -16,6 +16,7 @@ LABELS = {  # of methods that are not in the registry
     "llama-cpp": "llama.cpp",
     "llama-cpp-q8": "llama.cpp, Q8_0",
     "llama-cpp-q4": "llama.cpp, Q4_1",
+    "openvino": "OpenVINO, Q4_1",
 }
 
 

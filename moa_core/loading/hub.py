@@ -197,7 +197,7 @@ def default_folder(report: Report = silent) -> Path:
     folder = default_place() / f"float32-{gguf.KEPT}"
     if not folder.is_dir():
         with saying(f"{DEFAULT} cannot be kept in {default_place()}"):
-            found = _file(report)
+            found = default_file(report)
             report(f"Preparing {DEFAULT}, once.")
             with making(folder) as part:
                 gguf.convert(found, part)
@@ -206,8 +206,8 @@ def default_folder(report: Report = silent) -> Path:
     return folder
 
 
-def _file(report: Report) -> Path:
-    """The published file, checked."""
+def default_file(report: Report = silent) -> Path:
+    """The target's published file, checked; downloaded if it is not there."""
     package = find_spec(PACKAGE)
     installed = package.submodule_search_locations if package else None
     for folder in (default_place(), *map(Path, installed or ())):

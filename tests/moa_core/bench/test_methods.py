@@ -13,6 +13,7 @@ from moa_core.decoding.decode import Settings
 from moa_core.decoding.tree import TreeSettings
 from moa_core.decoding.verify import Sampling
 from moa_core.errors import UserError
+from moa_core.loading.hub import DEFAULT
 from moa_core.loading.load import load_target
 from tests.models import plain_greedy, speaking_target
 
@@ -73,10 +74,20 @@ def test_halves_of_a_head_become_neighbours():
     assert interleaved(rows, 2)[:, 0].tolist() == [0, 2, 1, 3, 4, 6, 5, 7]
 
 
-def test_it_says_what_to_install(target, monkeypatch):
-    monkeypatch.setitem(sys.modules, "xllamacpp", None)
-    with pytest.raises(UserError, match="pip install xllamacpp"):
-        load_methods(["llama-cpp"], target)
+@pytest.mark.parametrize(
+    ("method", "module", "package"),
+    [("llama-cpp", "xllamacpp", "xllamacpp"), ("openvino", "openvino_genai", "openvino-genai")],
+)
+def test_it_says_what_to_install(method, module, package, target, monkeypatch):
+    monkeypatch.setitem(sys.modules, module, None)
+    monkeypatch.setattr(target, "name", DEFAULT)
+    with pytest.raises(UserError, match=f"pip install {package}"):
+        load_methods([method], target)
+
+
+def test_openvino_reads_the_published_file_alone(target):
+    with pytest.raises(UserError, match="compared on smollm2-135m alone"):
+        load_methods(["openvino"], target)
 
 
 def test_it_writes_what_plain_decoding_writes(bundle):
