@@ -27,10 +27,11 @@ class MedusaConfig:
 
 
 class MedusaNet(nn.Module):
-    """Residual blocks x + SiLU(Wx) for each position ahead; the target's head reads their outputs.
+    """Residual blocks x + SiLU(Wx) for each position ahead, and the target's head behind a matrix.
 
-    The paper's heads each have a vocabulary matrix, which would be many times as large as any other
-    drafter.
+    The paper's heads each have a vocabulary matrix of their own, which would be many times as large
+    as any other drafter: here it is the target's, times [E, E]. Without this factor, a block could
+    only add to a feature, and so hardly take the next token back.
     """
 
     def __init__(self, config: MedusaConfig) -> None:
@@ -40,15 +41,18 @@ class MedusaNet(nn.Module):
             nn.ModuleList(nn.Linear(width, width) for _ in range(config.blocks))
             for _ in range(config.heads)
         )
+        self.turns = nn.ModuleList(
+            nn.Linear(width, width, bias=False) for _ in range(config.heads)
+        )
 
     def forward(self, features: Tensor) -> Tensor:
         """[.., E] features of token t -> [.., K, E]; row k predicts token t + 2 + k."""
         ahead = []
-        for head in self.heads:
+        for head, turn in zip(self.heads, self.turns, strict=True):
             hidden = features
             for block in cast(nn.ModuleList, head):
                 hidden = hidden + F.silu(block(hidden))
-            ahead.append(hidden)
+            ahead.append(turn(hidden))
         return torch.stack(ahead, -2)
 
 
@@ -87,7 +91,7 @@ class MedusaDrafter(Trained):
     @classmethod
     def sizes(cls, files: Files, target: Target) -> MedusaConfig:
         heads, blocks = (files.value(key, Whole) for key in ("heads", "blocks"))
-        files.check_count(2 * heads * blocks)
+        files.check_count(heads * (2 * blocks + 1))
         return MedusaConfig(target.config.hidden_size, heads, blocks)
 
     def config_keys(self) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -101,6 +105,8 @@ class MedusaDrafter(Trained):
     def fresh(cls, target: Target, budget: int, name: str) -> Self:
         """As the paper's, smaller than `budget`: more blocks learn more slowly."""
         net = MedusaNet(cls.fresh_sizes(target))
-        for weight in net.parameters():
-            nn.init.zeros_(weight)  # as in the paper: a head starts as a copy of the target's
+        for weight in net.heads.parameters():  # as in the paper: a head starts as the target's
+            nn.init.zeros_(weight)
+        for turn in net.turns:
+            nn.init.eye_(cast(nn.Linear, turn).weight)
         return cls(net, target, name)

@@ -181,13 +181,24 @@ class TandemTrainee(Trainee):
 
 
 class MedusaTrainee(Trainee):
-    """Each head learns the target's distribution at its own place ahead."""
+    """Each head learns the target's distribution at its own place ahead.
+
+    fitted  the head whose lack `missing` tells
+    """
+
+    fitted = 0
 
     def forward(self, batch: Batch, lesson: Lesson, masks: Masks, seed: int) -> Loss:
         ahead = self.net(lesson.hidden).unbind(2)  # of [B, T, K, E]
         every = torch.arange(batch.ids.shape[1], device=batch.ids.device).expand_as(batch.ids)
         loss, entropies = entropy_ahead(zip(ahead, repeat(every)), batch, lesson)
         return loss, {"cross_entropy": entropies[0]}
+
+    def missing(self, batch: Batch, lesson: Lesson, masks: Masks) -> tuple[Tensor, Tensor]:
+        shift, segment = self.fitted + 1, batch.segment
+        where = predictable(batch)[:, shift:] & (segment[:, shift:] == segment[:, :-shift])
+        wanted = lesson.hidden.roll(-shift, 1)  # beyond the end of a row there is no loss
+        return wanted - self.net(lesson.hidden)[:, :, self.fitted], F.pad(where, (0, shift))
 
 
 def entropy_ahead(

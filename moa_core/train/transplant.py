@@ -15,11 +15,12 @@ from torch import Tensor, nn
 from moa_core.drafters.base import Drafter
 from moa_core.drafters.eagle import EagleDrafter, EagleNet
 from moa_core.drafters.eagle3 import Eagle3Drafter, Eagle3Net
+from moa_core.drafters.medusa import MedusaDrafter, MedusaNet
 from moa_core.drafters.moa import MoADrafter
 from moa_core.model.layers import DecoderLayer, RMSNorm, SwiGLU
 from moa_core.model.target import Target
 from moa_core.train.batches import Batch
-from moa_core.train.losses import Trainee
+from moa_core.train.losses import MedusaTrainee, Trainee
 from moa_core.train.masks import Masks
 from moa_core.train.teacher import Lesson
 
@@ -61,6 +62,9 @@ def transplant(
             maps = _eagle(drafter.net, target.own[1], norm)
         case Eagle3Drafter():
             maps = _eagle3(drafter.net, target.own[1], norm)
+        case MedusaDrafter():
+            _medusa(cast(MedusaTrainee, trainee), taught)
+            return
         case _:
             return
     _fit_all(maps, trainee, taught)
@@ -132,6 +136,13 @@ def _eagle3(net: Eagle3Net, layers: Sequence[DecoderLayer], norm: Tensor) -> Map
     _feed(layer.mlp, layer.post_attention_layernorm, layers[::-1], None)
     net.norm.weight.copy_(norm)
     return [(net.fc, None), (layer.self_attn.o_proj, None), _down(layer.mlp)]
+
+
+def _medusa(trainee: MedusaTrainee, taught: Sequence[Taught]) -> None:
+    """Each head starts as the linear map that best foretells the target's state."""
+    for place, turn in enumerate(cast(MedusaNet, trainee.net).turns):
+        trainee.fitted = place
+        _fit_all([(cast(nn.Linear, turn), None)], trainee, taught)
 
 
 def _down(mlp: SwiGLU) -> tuple[nn.Linear, nn.Linear]:

@@ -1,0 +1,30 @@
+"""First weights of drafters, fitted to the target's states."""
+
+import torch
+
+from moa_core.train.drafters import fresh, trainee
+from moa_core.train.losses import Weights
+from moa_core.train.teacher import teach
+from moa_core.train.transplant import transplant
+from tests.models import one_reply
+
+
+@torch.no_grad()
+def test_a_medusa_head_starts_as_what_best_foretells_the_state_at_its_place(target):
+    drafter = fresh("medusa", target, 0)
+    trained, turns = trainee(drafter, target, Weights()), drafter.net.turns
+    batch = one_reply(torch.randint(0, 60, (4, 40)), 6)
+    lesson = teach(target, batch)
+
+    def lacking(head: int) -> torch.Tensor:
+        trained.fitted = head
+        missing, where = trained.missing(batch, lesson, None)
+        return missing[where]
+
+    before = [float(lacking(head).norm()) for head in range(len(turns))]
+    transplant(trained, drafter, target, [(batch, lesson, None)])
+    for head, then in enumerate(before):
+        assert 0 < lacking(head).norm() < 0.9 * then
+    hidden = lesson.hidden  # that of tokens 6 to 38 foretells the next one of the reply
+    ahead = hidden[:, 6:39] - turns[1](hidden)[:, 4:37]
+    torch.testing.assert_close(lacking(1), ahead.flatten(0, 1))
