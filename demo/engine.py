@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 import torch
 
+from demo.common.figures import listed
 from demo.common.methods import family, label, ordered, tli_of
 from demo.worker import Worker
 from demo.zero import borrow
@@ -28,7 +29,6 @@ from moa_core.loading.catalog import DEFAULT_DRAFTER, DrafterInfo, Installed, bu
 from moa_core.loading.hub import silent
 from moa_core.loading.hub import size as amount
 from moa_core.loading.load import load_method, load_target, pick_device
-from moa_core.loading.presets import untrained
 from moa_core.model.target import Target, parameters
 from moa_core.text import prompt_ids
 
@@ -213,8 +213,8 @@ class Engine:
         if method in there:
             return None
         if family(method) == "moa" and self.stops(target):
-            own = "" if self._of(target).bundled else target or self.first
-            return untrained(tli_of(method), self.stops(target), own)
+            stops = listed([*map(str, self.stops(target))], "or")
+            return f"No drafter here has N = {tli_of(method)}: choose N = {stops}."
         return (
             f"There is no {called(method)} drafter for this target: choose from "
             f"{', '.join(called(name) for name in there)}."

@@ -45,7 +45,9 @@ export function mount({ element, props, watch }) {
     finish = Math.max(0, ...lanes.map(({ total }) => total));
     const which = race.repeats > 1 ? ` (the median of ${race.repeats})` : "";
     const whose = race.recorded ? `Recorded with the prompt “${race.recorded}”. ` : "";
-    const said = new Set(lanes.map(({ rank }) => rank)).size < lanes.length ? " Methods that share a place are too close to call." : "";
+    const sharing = (place) => lanes.filter(({ rank }) => rank === place).length;
+    for (const one of lanes) one.called = one.rank === null ? "" : PLACES[one.rank] + (sharing(one.rank) > 1 ? " (tie)" : "");
+    const said = race.repeats > 1 ? "" : " One run each: a small lead may be chance.";
     note.textContent = `${whose}In real time. Each method ran alone; this replays its measured run${which}, the prompt’s call included.${said}`;
     root.dataset.race = race.id;
     player.seek(Infinity);
@@ -54,11 +56,11 @@ export function mount({ element, props, watch }) {
 
   function draw(at) {
     const over = at >= finish;
-    for (const { lane, fill, time, place, rank, total, tokens } of lanes) {
+    for (const { lane, fill, time, place, called, total, tokens } of lanes) {
       lane.draw(at);
       fill.value = lane.pace[0] / tokens;
       time.textContent = seconds(Math.min(at, total));
-      place.textContent = at >= total ? PLACES[rank] : "";
+      place.textContent = at >= total ? called : "";
     }
     if (over) player.playing = false;
     root.dataset.state = over ? "done" : player.playing ? "running" : "paused";

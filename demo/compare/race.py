@@ -2,7 +2,7 @@
 
 The value is {"id": changes with each race, "repeats": counted runs of each, "recorded": the prompt
 of one that came with the program, "lanes": [{"lines": of the run (common/tokens/view.py), "rank":
-how many were surely faster}]}.
+how many were surely faster; None after single runs, which cannot tell}]}.
 """
 
 from collections.abc import Sequence
@@ -28,15 +28,14 @@ def race_view(value: Any = None, **kwargs: Any) -> gr.HTML:
 
 def race(comparison: Comparison, rows: Sequence[Row]) -> dict[str, Any]:
     """The view's value, a lane per row. Without a tokenizer, the traces must have their words."""
-    rates = [row.rate for row in rows if row.rate]
-    lanes = [
-        {
-            "lines": _lines(comparison, row),
-            "rank": sum(_surely(rate, row.rate) for rate in rates) if row.rate else len(rates),
-        }
-        for row in rows
-    ]
-    runs = max(row.runs for row in rows)
+    rates, runs = [row.rate for row in rows if row.rate], max(row.runs for row in rows)
+
+    def rank(row: Row) -> int | None:
+        if runs == 1:
+            return None
+        return sum(_surely(rate, row.rate) for rate in rates) if row.rate else len(rates)
+
+    lanes = [{"lines": _lines(comparison, row), "rank": rank(row)} for row in rows]
     return {"id": token_hex(4), "repeats": runs, "lanes": lanes}
 
 
@@ -55,9 +54,11 @@ def recorded_race() -> dict[str, Any] | None:
     made = race(comparison, rows(comparison))
     over = kept.measured["over"]  # of all its repeats; None: too close to call
     level = {kept.trace.about["method"], *(name for name in over if over[name] is None)}
-    tied = [lane for lane in made["lanes"] if lane["lines"][0]["method"] in level]
-    for lane in tied:
-        lane["rank"] = min(one["rank"] for one in tied)
+    order = sorted(traces, key=lambda name: sum(traces[name][0].seconds.values()))
+    best = min(order.index(name) for name in level)
+    for lane in made["lanes"]:
+        name = lane["lines"][0]["method"]
+        lane["rank"] = best if name in level else order.index(name)
     return made | {"repeats": REPEATS, "recorded": kept.trace.about["prompt"]}
 
 

@@ -17,7 +17,9 @@ def verdict(rows: Sequence[Row]) -> list[str]:
     trees = {row.tree for row in drafting}
     own = len(drafting) > 1 and (len(trees) > 1 or any(tree and tree.auto for tree in trees))
     length = f"tokens per model call: {taus}" + " (each with its own trees)" * own
-    return [_speed(measured), length, _sameness(measured)]
+    once = all(row.runs == 1 for row in measured)
+    speed = _speed(measured) + " One run each: a small lead may be chance." * once
+    return [speed, length, _sameness(measured)]
 
 
 def _speed(measured: Sequence[Row]) -> str:

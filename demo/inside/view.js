@@ -41,6 +41,9 @@ export function mount({ element, props, watch, trigger }) {
   const beside = el("p", "sentence");
   const frame = add(el("div", "tree draft-tree", "", { tabIndex: 0 }), other.svg);
   const rival = add(el("div", "rival"), beside, frame);
+  for (const box of [tree, frame]) {
+    new ResizeObserver(() => box.classList.toggle("scrolls", box.scrollWidth > box.clientWidth)).observe(box.firstChild);
+  }
   const tip = tipBox();
   const doing = matchMedia("(hover: none)").matches ? "Tap a guess" : "Point at a guess, or use Tab and the arrow keys,";
   const hint = el("p", "hint", `${doing} to see its probabilities.`);
@@ -53,6 +56,7 @@ export function mount({ element, props, watch, trigger }) {
     templated = !templated;
     template.textContent = templated ? "Show the prompt alone" : "Show the prompt as the model reads it";
     if (trace) show(place);
+    before.scrollTop = 0; // where the prompt is
   });
   add(controls, template);
 
@@ -195,8 +199,9 @@ export function mount({ element, props, watch, trigger }) {
     if (root.hidden) return;
     about.textContent = `${trace.about}; prompt ${quoted(plain(trace.prompt).trim())}`;
     slider.max = trace.cycles.length;
-    rival.hidden = !trace.rival?.cycles.length;
-    if (rival.hidden) trace.rival = null;
+    const compared = Boolean(trace.rival?.cycles.length);
+    frame.hidden = !compared;
+    if (!compared) [trace.rival, beside.textContent] = [null, "Once Live has measured this run’s speed, EAGLE-2 is shown here at the same place."];
     show(wanted());
     pressed = null;
   }

@@ -1,5 +1,5 @@
 // Run, Stop and the switch that cuts the link, for all lanes.
-import { onTab } from "../common/static/page.js";
+import { onTab, showResults } from "../common/static/page.js";
 import { amount } from "./lane.js";
 
 const press = (name) => document.querySelector(`#net-${name}`);
@@ -58,6 +58,7 @@ export async function run(speeds, method, text, count, link) {
     if (!ids) throw new Error(error ?? "The server does not answer.");
     wanted = true;
     await load();
+    showResults("net-lanes", document.querySelector("#net-bar").offsetHeight);
     if (wanted && on().every((lane) => lane.device.ready))
       for (const lane of on()) lane.start({ prompt: ids, count, patience: 60_000 });
   } catch (error) {

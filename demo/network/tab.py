@@ -30,7 +30,8 @@ TRIPS = (
     '<input type="range" min="0" max="200" step="5"></label><div class="bars"></div>'
 )
 COMPUTED = (
-    "<p>Model calls and time to compute are those of a recorded run, both models on one machine. "
+    "<p>Model calls and time to compute are those of a recorded run without a cut, both models "
+    "on one machine. "
     "A server that writes by itself needs one round trip.</p>"
 )
 NO_DRAFTER = (

@@ -18,7 +18,7 @@ def rates(key: str, title: str, unit: str, digits: int) -> Chart:
     def draw(recording: Recording) -> go.Figure | None:
         known = {
             name: Spread(value, *(found.get(f"{key}_spread") or (value, value)))
-            for name, found in recording.methods.items()
+            for name, found in _fastest_first(recording)
             if (value := found.get(key))
         }
         return figures(known, title, unit, digits) if known else None
@@ -55,7 +55,13 @@ def cycle_times(recording: Recording) -> go.Figure | None:
 
 def _each(recording: Recording, value: Callable[[dict[str, Any]], Any]) -> dict[str, Any]:
     """The values of a key by method, without empty ones."""
-    return {name: known for name, found in recording.methods.items() if (known := value(found))}
+    return {name: known for name, found in _fastest_first(recording) if (known := value(found))}
+
+
+def _fastest_first(recording: Recording) -> list[tuple[str, dict[str, Any]]]:
+    return sorted(
+        recording.methods.items(), key=lambda one: -(one[1].get("tokens_per_second") or 0)
+    )
 
 
 def learning(found: Row) -> go.Figure:

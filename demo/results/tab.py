@@ -83,8 +83,8 @@ def _learning(trained: dict[str, Any]) -> None:
         times = many(len({row["updates"] for row in trained["rows"]}), "time")
         words(
             f"<p>One training of all on the same text, measured {times} with one tree: differences "
-            "below 0.1 mean little. "
-            f"<code>{escape(str(trained['command']))}</code></p>",
+            "below 0.1 mean little.</p><details><summary>Command</summary>"
+            f"<pre tabindex='0'>{escape(str(trained['command']))}</pre></details>",
             elem_classes="note",
         )
 

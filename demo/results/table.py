@@ -18,7 +18,8 @@ PACES = {1: "faster than", 0: "about as fast as", -1: "slower than"}
 NOTES = {  # below each chart: how to read it
     "speed": (
         "Whole runs, the prompt’s call included. A token is a word or a part of one. Dotted: plain "
-        "decoding, the model alone. In brackets: how many times as fast as that."
+        "decoding, the model alone. In brackets: how many times as fast as that. Thin lines, if "
+        "any: the slowest and the fastest pass."
     ),
     "tau": (
         "What one call of the model brings on average, its own token included; alone, it is 1. "
@@ -31,8 +32,9 @@ NOTES = {  # below each chart: how to read it
 METHODS = (
     "<b>Plain</b>: the model alone. <b>N-gram lookup</b>: guesses by repeating the text so far. "
     "<b>MoA</b>, Mixture of Attentions: this page’s drafter, a small trained model; N: how many of "
-    "the large model’s last layers it borrows. <b>EAGLE</b>: methods of other papers. All drafters "
-    "are equally large, and were trained here, on the same text. "
+    "the large model’s last layers it borrows. <b>EAGLE</b>: methods of other papers. Drafters "
+    "were trained here, on the same text; MoA’s and EAGLE’s are equally large, and MoA’s with "
+    "N = 1 and 3 were trained less long. "
     "<b>+ n-gram</b>: a drafter and n-gram lookup together."
 )
 OTHERS = " <b>transformers, llama.cpp, OpenVINO</b>: other programs, without our drafters."
@@ -69,7 +71,7 @@ def made(recording: Recording) -> str:
 
 
 def methods(recording: Recording) -> str:
-    others = any(name.startswith(("hf-", "llama")) for name in recording.methods)
+    others = any(name.startswith(("hf-", "llama", "openvino")) for name in recording.methods)
     return f"<p>{METHODS}{OTHERS * others}</p>"
 
 
@@ -145,13 +147,12 @@ def conclusion(recording: Recording) -> tuple[str, str]:
              for name, one in drafting.items()}  # fmt: skip
     ahead = sorted(leaders(rates), key=order.index)
     best = next((name for name in order if family(name.removesuffix(LOOKUP)) == "moa"), order[0])
-    short = (
-        f"{listed([*map(label, ahead)])}, the fastest, write{'s' * (len(ahead) == 1)} "
-        f"{PACES[paces[order[0]]]} the model alone: {listed([over[name] for name in ahead])}."
-    )
+    most, least = over[ahead[0]], over[ahead[-1]]
+    times = most if most == least else f"{least.removesuffix(' ×')} to {most}"
+    but = {1: "", 0: " (about as fast)", -1: " (slower)"}[paces[order[0]]]
+    short = f"Fastest: {listed([*map(label, ahead)])}, {times} the speed of the model alone{but}."
     if best not in ahead:
-        word = PACES[paces[best]].rpartition(" ")[0]
-        short += f" {label(best)}, the fastest MoA, writes {word}: {over[best]}."
+        short += f" The fastest MoA is {label(best)}, {over[best]}."
     counts = Counter(PACES[each].rpartition(" ")[0] for each in paces.values())
     told = ", ".join(f"{count} {word}" for word, count in counts.items())
     same = all(found.get("identical_to_vanilla") == 1 for found in drafting.values())
@@ -194,12 +195,11 @@ def headline(recording: Recording) -> str:
     """A recording's conclusion, and how it was made, as HTML."""
     every, (short, which) = [*recording.methods.values()], conclusion(recording)
     spreads = [one.get("tokens_per_second_spread") or (0, 0) for one in every]
-    said = "Each ran once, so a difference of a few percent means nothing."
-    if any(low < high for low, high in spreads):
-        said = "Thin lines in the chart of speeds: the slowest and the fastest pass."
+    once = all(low == high for low, high in spreads)
+    said = " Each ran once, so a difference of a few percent means nothing." * once
     return (
         f'<div class="record-claims"><p class="conclusion">{escape(short)}</p>'
-        f"<p>{escape(which)} {said}</p><p>{escape(made(recording))}</p>"
+        f"<p>{escape(which)}{said}</p><p>{escape(made(recording))}</p>"
         "<details><summary>How it was measured</summary>"
         f"<p><b>{escape(recording.name)}</b>: {escape(claim(recording))}</p>"
         f"<p>Recorded {escape(recording.date)}, commit {escape(recording.commit)}. Compare speeds "

@@ -3,7 +3,6 @@
 import html
 from typing import Any
 
-from demo.common.figures import listed
 from demo.common.methods import LOOKUP, family, label, tli_of
 from demo.engine import Engine
 
@@ -11,9 +10,7 @@ STOPS = range(4)
 
 
 def stops_html(engine: Engine, method: str, target: str = "") -> str:
-    refusal, stops = engine.refusal(method, target), [*map(str, engine.stops(target))]
-    if refusal and stops and family(method) == "moa":
-        refusal = f"No drafter here borrows {tli_of(method)} layers: choose {listed(stops, 'or')}."
+    refusal = engine.refusal(method, target)
     kind = "refusal" if refusal else "about"
     only = " No other N is trained for this target." if engine.stops(target) == [0] else ""
     return f'<p class="stops {kind}">{html.escape(refusal or _about(method, only))}</p>'

@@ -1,5 +1,7 @@
 """The tab Layers (TLI): what N means, and what each N gains and costs."""
 
+from collections.abc import Iterable
+from functools import partial
 from html import escape
 from typing import Any
 
@@ -48,7 +50,9 @@ def build(demo: gr.Blocks, shared: Shared) -> None:
             drawing = words(drawing_html(focus.value), elem_id="layers-drawing")
         with gr.Column(scale=3, min_width=320):
             if recorded:
-                words(gains_html(*recorded), elem_id="layers-gains")
+                gains = words(gains_html(*recorded, chosen=focus.value), elem_id="layers-gains")
+                mark = partial(gains_html, *recorded)
+                focus.change(lambda n: mark(chosen=n), focus, gains, queue=False, **PRIVATE)
             link = words(link_html(engine), elem_id="layers-link")
     shared.target.change(
         lambda target: (gr.update(**choices(engine, target)), link_html(engine, target)),
@@ -79,10 +83,11 @@ def link_html(engine: Engine, target: str = "") -> str:
     )
 
 
-def gains_html(found: Recording, sized: Recording | None = None) -> str:
+def gains_html(found: Recording, sized: Recording | None = None, chosen: int = 0) -> str:
     """What each N gains and costs, recorded with one tree for all, and in the paper.
 
-    sized  the same with trees that size themselves
+    sized   the same with trees that size themselves
+    chosen  the N whose column is marked
     """
     known = found.methods, papers_means(), sized.methods if sized else {}
     here, paper, auto = map(_by_n, known)
@@ -90,26 +95,37 @@ def gains_html(found: Recording, sized: Recording | None = None) -> str:
         return ""
     drafting = {n: phase_times(one)["draft"] for n, one in here.items()}
     fixed, free = f"Always {TREE.budget} guesses", "Trees that size themselves"
-    rows = {
-        f"{fixed}: tokens per model call (τ)": _column(here, "tau"),
-        f"{fixed}: drafting, per cycle": {n: f"{spent:.1f} ms" for n, spent in drafting.items()},
-        f"{fixed}: speed over plain decoding": _column(here, "speedup", " ×"),
-        f"{free}: τ": _column(auto, "tau"),
-        f"{free}: speed": _column(auto, "speedup", " ×"),
-        "In the paper, a larger model: τ": {n: f"{tau:.2f}" for n, (_, tau) in paper.items()},
-        "In the paper: speed": {n: f"{speed:.2f} ×" for n, (speed, _) in paper.items()},
-    }
+    gain, speed = "tokens per model call (τ)", "speed over plain decoding"
+    groups = {
+        free: {gain: _column(auto, "tau"), speed: _column(auto, "speedup", " ×")},
+        fixed: {
+            gain: _column(here, "tau"), speed: _column(here, "speedup", " ×"),
+            "drafting, per cycle": {n: f"{spent:.1f} ms" for n, spent in drafting.items()},
+        },
+        "In the paper, a larger model": {
+            gain: {n: f"{tau:.2f}" for n, (_, tau) in paper.items()},
+            speed: {n: f"{times:.2f} ×" for n, (times, _) in paper.items()},
+        },
+    }  # fmt: skip
     every = sorted({*here, *paper})
+
+    def row(tag: str, name: str, cells: Iterable[str]) -> str:
+        shown = zip(every, cells, strict=True)
+        marked = (f"<{tag}{' class=chosen' * (n == chosen)}>{cell}</{tag}>" for n, cell in shown)
+        first = f'<th scope="row">{name}</th>' if name else "<td></td>"
+        return f"<tr>{first}{''.join(marked)}</tr>"
+
     body = "".join(
-        f'<tr><th scope="row">{name}</th>'
-        + "".join(f"<td>{cells.get(n, '–')}</td>" for n in every) + "</tr>"
-        for name, cells in rows.items() if cells
+        f'<tr class="group"><th colspan="{len(every) + 1}" scope="rowgroup">{group}</th></tr>'
+        + "".join(row("td", name, (cells.get(n, "–") for n in every))
+                  for name, cells in rows.items())
+        for group, rows in groups.items() if any(rows.values())
     )  # fmt: skip
     taus = [here[n]["tau"] for n in sorted(here)]
     why = ", so a larger N does not always gain here" * (taus != sorted(taus))
     return (
-        '<table class="beside"><thead><tr>'
-        f"<td></td>{''.join(f'<th>N = {n}</th>' for n in every)}</tr></thead><tbody>{body}</tbody>"
+        f'<table class="beside"><thead>{row("th", "", (NTH.format(n) for n in every))}</thead>'
+        f"<tbody>{body}</tbody>"
         f"</table><p class='note'>Recorded: {escape(found.target)}, {found.precision}, "
         f"{many(found.methods[VANILLA]['prompts'], 'prompt')}. "
         + "–: not trained. "
@@ -126,8 +142,8 @@ def advice_html(found: Recording | None = None, sized: Recording | None = None) 
         return "".join(f'<p class="conclusion">Only N = {n} is measured here.</p>' for n in here)
     raced = _by_n(sized.methods if sized else {}) or here
     taus, rates = (
-        {NTH.format(n): Spread(one[key], *one[f"{key}_spread"]) for n, one in of.items()}
-        for key, of in (("tau", here), ("tokens_per_second", raced))
+        {NTH.format(n): Spread(one[key], *one[f"{key}_spread"]) for n, one in raced.items()}
+        for key in ("tau", "tokens_per_second")
     )
     (fastest, *level), (most, *close) = leaders(rates), leaders(taus)
     times = next(one["speedup"] for n, one in raced.items() if NTH.format(n) == fastest)
@@ -138,18 +154,11 @@ def advice_html(found: Recording | None = None, sized: Recording | None = None) 
     doubt = f" Speed: {listed(level)} may be as fast, the passes overlap." if level else ""
     if close:
         prompts = found.methods[VANILLA]["prompts"]
-        enough = max(_enough(taus[most], taus[name], prompts) for name in close)
         doubt += (
             f" Tokens per call: with {many(prompts, 'prompt')}, the lead of {most} over "
-            f"{listed(close)} may be chance; about {enough} prompts would tell."
+            f"{listed(close)} may be chance."
         )
     return f'<p class="conclusion">{said}</p>' + f"<p><b>Not certain.</b>{doubt}</p>" * bool(doubt)
-
-
-def _enough(best: Spread, other: Spread, prompts: int) -> int:
-    """How many prompts would part two means: a range narrows with the root of their number."""
-    apart = best.middle - best.low + other.high - other.middle
-    return round(prompts * (apart / max(best.middle - other.middle, 0.01)) ** 2)
 
 
 def _column(methods: dict[int, dict[str, Any]], key: str, unit: str = "") -> dict[int, str]:

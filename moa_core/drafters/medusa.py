@@ -41,9 +41,7 @@ class MedusaNet(nn.Module):
             nn.ModuleList(nn.Linear(width, width) for _ in range(config.blocks))
             for _ in range(config.heads)
         )
-        self.turns = nn.ModuleList(
-            nn.Linear(width, width, bias=False) for _ in range(config.heads)
-        )
+        self.turns = nn.ModuleList(nn.Linear(width, width, bias=False) for _ in range(config.heads))
 
     def forward(self, features: Tensor) -> Tensor:
         """[.., E] features of token t -> [.., K, E]; row k predicts token t + 2 + k."""

@@ -29,7 +29,9 @@ def check_bars(page, methods):
 
 
 def by_name(recording):
-    return {shown(name): found for name, found in recording.methods.items()}
+    """The fastest first."""
+    found = sorted(recording.methods.items(), key=lambda one: -one[1]["tokens_per_second"])
+    return {shown(name): figures for name, figures in found}
 
 
 @pytest.mark.skipif(len(ours()) < 2, reason="there are no two recordings yet")

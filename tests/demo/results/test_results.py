@@ -63,21 +63,21 @@ def ran(speedup, same=1.0, spread=0.0):
     ("methods", "short", "which"),
     [
         ({"moa_n0": ran(1.28), "eagle2": ran(1.31)},
-         "EAGLE-2, the fastest, writes faster than the model alone: 1.31 ×. "
-         "MoA N=0, the fastest MoA, writes faster: 1.28 ×.",
+         "Fastest: EAGLE-2, 1.31 × the speed of the model alone. "
+         "The fastest MoA is MoA N=0, 1.28 ×.",
          "2 faster. The text stays the same."),
         ({"moa_n0": ran(1.28, spread=2), "eagle2": ran(1.31), "ngram": ran(1.0)},  # too close
-         "EAGLE-2 and MoA N=0, the fastest, write faster than the model alone: 1.31 × and 1.28 ×.",
+         "Fastest: EAGLE-2 and MoA N=0, 1.28 to 1.31 × the speed of the model alone.",
          "2 faster, 1 about as fast. The text stays the same."),
         ({"moa_n0": ran(0.74), "moa_n1": ran(0.97), "ngram": ran(1.08, 0.9)},
-         "N-gram lookup, the fastest, writes faster than the model alone: 1.08 ×. "
-         "MoA N=1, the fastest MoA, writes about as fast: 0.97 ×.",
+         "Fastest: N-gram lookup, 1.08 × the speed of the model alone. "
+         "The fastest MoA is MoA N=1, 0.97 ×.",
          "1 faster, 1 about as fast, 1 slower."),
         ({"moa_n0": ran(1.2, spread=2.5), "vanilla": ran(1, spread=1)},  # their passes overlap
-         "MoA N=0, the fastest, writes about as fast as the model alone: 1.20 ×.",
+         "Fastest: MoA N=0, 1.20 × the speed of the model alone (about as fast).",
          "1 about as fast. The text stays the same."),
         ({"moa_n0": ran(0.9), "eagle2": ran(0.8)},
-         "MoA N=0, the fastest, writes slower than the model alone: 0.90 ×.",
+         "Fastest: MoA N=0, 0.90 × the speed of the model alone (slower).",
          "2 slower. The text stays the same."),
         ({"vanilla": ran(1), "hf_generate": {**ran(2), "tree": None}}, "", ""),  # nothing drafts
     ],
@@ -87,9 +87,10 @@ def test_the_conclusion_says_whether_drafting_pays(methods, short, which):
     assert found == (short, which and f"Methods with guesses, against plain decoding: {which}")
 
 
-@pytest.mark.parametrize(("spread", "said"), [(0, "Each ran once"), (1, "Thin lines")])
-def test_the_headline_warns_of_a_single_run(spread, said):
-    assert said in headline(recording(moa_n0=figures(2, 9, spread)))
+@pytest.mark.parametrize("spread", [0, 1])
+def test_the_headline_warns_of_a_single_run(spread):
+    said = headline(recording(moa_n0=figures(2, 9, spread)))
+    assert ("Each ran once" in said) == (spread == 0)
 
 
 def test_the_papers_figures_are_apart_and_without_the_flagged_cells():

@@ -52,16 +52,15 @@ def test_every_n_that_is_trained_is_compared_with_one_tree(loads, monkeypatch):
 
 
 def cells(page):
-    rows = re.findall(r"<tr><th scope=.row.>(.+?)</th>(.+?)</tr>", page)
-    return {name: re.findall("<td>(.+?)</td>", row) for name, row in rows}
+    rows = re.findall(r"<tr><th scope=.row.>.+?</th>(.+?)</tr>", page)
+    return [re.findall("<td.*?>(.+?)</td>", row) for row in rows]
 
 
 @pytest.mark.parametrize(
     ("tau", "said", "doubt", "always"),
     [
-        # The ranges are 0.1 apart, and 0.3 would have to lie between: 9 times as many prompts.
         (3.1, "; N = 1 gains the most tokens per model call (3.10)",
-         "N = 1 over N = 0 may be chance; about 90 ", True),
+         "N = 1 over N = 0 may be chance.", True),
         (3.9, "; N = 1 gains the most tokens per model call (3.90)", "", True),
         (2.1, " and gains the most tokens per model call (3.00)", "", False),
     ],
@@ -77,10 +76,13 @@ def test_which_n_to_take_gain_and_cost_are_the_recorded_ones(tau, said, doubt, a
     page = gains_html(found, found)
     assert "10 prompts. –: not trained." in page
     assert ("a larger N does not always gain here" in page) != always
-    gain, cost, speed, free, sized, paper, papers_speed = cells(page).values()
+    free, sized, gain, speed, cost, paper, papers_speed = cells(page)
     assert gain == free == ["3.00", f"{tau:.2f}", "–"] and cost == ["2.0 ms", "4.0 ms", "–"]
     assert speed == sized == ["1.50 ×", "1.25 ×", "–"] and paper == ["4.30", "4.56", "4.83"]
     assert papers_speed == ["1.99 ×", "1.98 ×", "1.81 ×"]
+    for chosen, marked in ((0, ["N = 0", "3.00"]), (1, ["N = 1", f"{tau:.2f}"])):
+        found_here = re.findall("class=chosen>(.+?)<", gains_html(found, found, chosen))
+        assert [found_here[0].replace("\u00a0", " "), found_here[1]] == marked
 
 
 def test_an_n_that_may_be_as_fast_is_named_and_equal_gains_are_not_parted():
@@ -88,10 +90,7 @@ def test_an_n_that_may_be_as_fast_is_named_and_equal_gains_are_not_parted():
         vanilla=figures(1, 9), moa_n0=figures(3, 9, spread=1), moa_n1=figures(3, 8, spread=1)
     )
     advice = advice_html(found).replace("\u00a0", " ")
-    assert (
-        "Speed: N = 1 may be as fast" in advice
-        and "N = 0 over N = 1 may be chance; about 9000 " in advice
-    )
+    assert "Speed: N = 1 may be as fast" in advice and "N = 0 over N = 1 may be chance." in advice
 
 
 def test_one_recorded_n_is_said_and_none_shows_nothing():
