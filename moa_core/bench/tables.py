@@ -123,13 +123,14 @@ def auto_trees() -> list[list[str]]:
 
 
 def avx2() -> list[list[str]]:
-    """The same on a processor without VNNI: whole runs, and speed over plain decoding's."""
+    """The same on a processor without VNNI: tau, whole runs, and speed over plain decoding's."""
     names = dict.fromkeys(chain(*(recorded("avx2", precision) for precision in PRECISIONS)))
 
     def cells(of: dict[str, Any]) -> list[str]:
-        return [_number(of.get("tokens_per_second"), 1), _number(of.get("speedup"))]
+        speed, tau = _number(of.get("tokens_per_second"), 1), _number(of.get("tau"))
+        return [tau, speed, _number(of.get("speedup"))]
 
-    return by_precision("avx2", ("tokens/s", "× plain"), cells, list(names))
+    return by_precision("avx2", ("τ", "tokens/s", "× plain"), cells, list(names))
 
 
 def cycles() -> list[list[str]]:
