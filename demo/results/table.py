@@ -32,9 +32,9 @@ NOTES = {  # below each chart: how to read it
 METHODS = (
     "<b>Plain</b>: the model alone. <b>N-gram lookup</b>: guesses by repeating the text so far. "
     "<b>MoA</b>, Mixture of Attentions: this page’s drafter, a small trained model; N: how many of "
-    "the large model’s last layers it borrows. <b>EAGLE, Medusa</b>: methods of other papers. Drafters "
-    "were trained here, on the same text; MoA’s and EAGLE’s are equally large, and MoA’s with "
-    "N = 1 and 3 were trained less long. "
+    "the large model’s last layers it borrows. <b>EAGLE, Medusa</b>: methods of other papers. "
+    "Drafters were trained here, on the same text. MoA’s and EAGLE’s are equally large. MoA’s with "
+    "N = 1 and 3 were trained less long, Medusa’s far less. "
     "<b>+ n-gram</b>: a drafter and n-gram lookup together."
 )
 OTHERS = " <b>transformers, llama.cpp, OpenVINO</b>: other programs, without our drafters."

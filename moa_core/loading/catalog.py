@@ -8,8 +8,9 @@ from typing import Any, NamedTuple
 
 from moa_core.assets import ASSETS
 from moa_core.decoding.tree import TreeSettings
+from moa_core.drafters.base import Drafter, Stepwise
 from moa_core.drafters.names import LOOKUP, NGRAM, family, matched, method_name, no_such, tli_of
-from moa_core.drafters.registry import found_in, trained, without_weights
+from moa_core.drafters.registry import METHODS, found_in, trained, without_weights
 from moa_core.errors import UserError
 from moa_core.loading import gguf
 from moa_core.loading.hub import (
@@ -49,7 +50,13 @@ class Installed(NamedTuple):
     def methods(self) -> list[str]:
         """What it can draft with, the methods without files of their own included."""
         moa = sorted((one for one in self.drafters if family(one) == "moa"), key=tli_of)
-        mixed = [one + LOOKUP for one in self.drafters if one not in moa[1:]]
+        # What a lookup can be joined with; of MoA, the smallest N.
+        kinds = {one: METHODS.get(family(one), Drafter) for one in self.drafters}
+        mixed = [
+            one + LOOKUP
+            for one, kind in kinds.items()
+            if issubclass(kind, Stepwise) and one not in moa[1:]
+        ]
         return [*dict.fromkeys([*self.drafters, *mixed, *without_weights()])]
 
 

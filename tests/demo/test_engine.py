@@ -65,7 +65,7 @@ def test_a_damaged_bundle_leaves_vanilla(loads, monkeypatch):
 
 def test_a_named_drafter_takes_the_bundled_ones_place(loads):
     engine = Engine(drafters={"given": DrafterInfo("someone/head", "given", 0, TREE)})
-    assert engine.methods() == ["given", "given+ngram", *WITHOUT_FILES]
+    assert engine.methods() == ["given", *WITHOUT_FILES]
     assert engine.default() == "given"
     list(engine.prepare(Request(PROMPT, "given")).events)
     assert "someone/head" in loads

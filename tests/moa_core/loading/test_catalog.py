@@ -12,8 +12,9 @@ from moa_core.decoding.tree import TreeSettings
 from moa_core.drafters.names import tli_of
 from moa_core.drafters.registry import without_weights
 from moa_core.errors import UserError
-from moa_core.loading.catalog import bundle as bundle_of
 from moa_core.loading.catalog import (
+    DrafterInfo,
+    Installed,
     bundled_drafters,
     default_target,
     drafter_name,
@@ -22,6 +23,7 @@ from moa_core.loading.catalog import (
     locate,
     named,
 )
+from moa_core.loading.catalog import bundle as bundle_of
 from moa_core.loading.load import load_drafter, load_target, wanted_drafts
 from moa_core.loading.presets import LLAMA3_EAGLE, PRESETS
 from moa_core.model.target import Target
@@ -99,6 +101,8 @@ def test_named_drafters_have_their_trees_and_one_method_each(tmp_path):
     assert named("", [], llama3).drafters["eagle2"] == (LLAMA3_EAGLE, "eagle2", 0, large)
     methods = ["moa-n0", "eagle2", "moa-n0+ngram", "eagle2+ngram", *without_weights()]
     assert named("", [raw, head]).methods == methods
+    heads = DrafterInfo("heads", "medusa", 0, large)  # nothing that lookup can be joined with
+    assert Installed("", {"medusa": heads}).methods == ["medusa", *without_weights()]
     with pytest.raises(UserError, match=r"ours and .*raw are both moa-n0 drafters"):
         named("", [ours, raw])
     with pytest.raises(UserError, match="tree is 3: Expected `object`"):
