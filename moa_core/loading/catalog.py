@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from moa_core.assets import ASSETS
 from moa_core.decoding.tree import TreeSettings
-from moa_core.drafters.base import Drafter, Stepwise
+from moa_core.drafters.base import Stepwise
 from moa_core.drafters.names import LOOKUP, NGRAM, family, matched, method_name, no_such, tli_of
 from moa_core.drafters.registry import METHODS, found_in, trained, without_weights
 from moa_core.errors import UserError
@@ -51,12 +51,8 @@ class Installed(NamedTuple):
         """What it can draft with, the methods without files of their own included."""
         moa = sorted((one for one in self.drafters if family(one) == "moa"), key=tli_of)
         # What a lookup can be joined with; of MoA, the smallest N.
-        kinds = {one: METHODS.get(family(one), Drafter) for one in self.drafters}
-        mixed = [
-            one + LOOKUP
-            for one, kind in kinds.items()
-            if issubclass(kind, Stepwise) and one not in moa[1:]
-        ]
+        kinds = {one: METHODS.get(family(one)) for one in self.drafters if one not in moa[1:]}
+        mixed = [one + LOOKUP for one, of in kinds.items() if of and issubclass(of, Stepwise)]
         return [*dict.fromkeys([*self.drafters, *mixed, *without_weights()])]
 
 
