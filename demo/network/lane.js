@@ -152,7 +152,8 @@ class DeviceLane {
     this.state = "done";
     this.text = this.shown.view.written;
     const left = sums.alone - sums.confirmed - sums.changed;
-    const said = [`${many(sums.tokens + left, "token")} in ${many(sums.cycles + 1, "round trip")}, where plain decoding needs one a token; ${ENDINGS[line.end]}.`];
+    const count = sums.tokens + left; // plain decoding needs a round trip for each
+    const said = [`${many(count, "token")} in ${many(sums.cycles + 1, "round trip")} instead of ${count}; ${ENDINGS[line.end]}.`];
     if (sums.confirmed + sums.changed) said.push(this.#healed(parted));
     if (left) said.push(`The last ${many(left, "token")} were written offline and not verified.`);
     this.#tell();
