@@ -201,7 +201,7 @@ export function mount({ element, props, watch, trigger }) {
     slider.max = trace.cycles.length;
     const compared = Boolean(trace.rival?.cycles.length);
     frame.hidden = !compared;
-    if (!compared) [trace.rival, beside.textContent] = [null, "Once Live has measured this run’s speed, EAGLE-2 is shown here at the same place."];
+    if (!compared) [trace.rival, beside.textContent] = [null, "Once Live has measured this run’s speed, another method is shown here at the same place."];
     show(wanted());
     pressed = null;
   }

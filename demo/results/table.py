@@ -8,13 +8,14 @@ import pandas as pd
 from pandas.io.formats.style import Styler
 
 from demo.common.figures import Spread, leaders, listed, many
+from moa_core.bench.methods import PEERS
 from moa_core.bench.paper import Cell, claim, published, ratio
 from moa_core.bench.records import Recording
 from moa_core.bench.results import tree_text
 from moa_core.drafters.names import LOOKUP, VANILLA, family, label
 
 ALIKE = 0.05  # by how much the speeds of single runs differ, though nothing else does
-PACES = {1: "faster than", 0: "about as fast as", -1: "slower than"}
+PACES = {1: "faster", 0: "about as fast", -1: "slower"}
 NOTES = {  # below each chart: how to read it
     "speed": (
         "Whole runs, the prompt’s call included. A token is a word or a part of one. Dotted: plain "
@@ -71,7 +72,7 @@ def made(recording: Recording) -> str:
 
 
 def methods(recording: Recording) -> str:
-    others = any(name.startswith(("hf-", "llama", "openvino")) for name in recording.methods)
+    others = any(name in PEERS for name in recording.methods)
     return f"<p>{METHODS}{OTHERS * others}</p>"
 
 
@@ -149,11 +150,12 @@ def conclusion(recording: Recording) -> tuple[str, str]:
     best = next((name for name in order if family(name.removesuffix(LOOKUP)) == "moa"), order[0])
     most, least = over[ahead[0]], over[ahead[-1]]
     times = most if most == least else f"{least.removesuffix(' ×')} to {most}"
-    but = {1: "", 0: " (about as fast)", -1: " (slower)"}[paces[order[0]]]
+    first = paces[order[0]]
+    but = f" ({PACES[first]})" * (first < 1)
     short = f"Fastest: {listed([*map(label, ahead)])}, {times} the speed of the model alone{but}."
     if best not in ahead:
         short += f" The fastest MoA is {label(best)}, {over[best]}."
-    counts = Counter(PACES[each].rpartition(" ")[0] for each in paces.values())
+    counts = Counter(PACES[each] for each in paces.values())
     told = ", ".join(f"{count} {word}" for word, count in counts.items())
     same = all(found.get("identical_to_vanilla") == 1 for found in drafting.values())
     return short, (

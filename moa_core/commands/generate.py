@@ -30,10 +30,7 @@ if TYPE_CHECKING:
     from moa_core.generation import Piece
     from moa_core.link.connection import Address
 
-LOST = (
-    "\nThe server is lost. The drafter writes on alone; this text is shown once the server has "
-    "checked it."
-)
+LOST = "\nThe server is lost. What the drafter can write alone is shown once the server is back."
 BACK = "The server is back."
 
 

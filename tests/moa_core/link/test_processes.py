@@ -129,6 +129,6 @@ def test_what_no_target_has_verified_is_told(generated, monkeypatch):
     monkeypatch.setattr(Remote, "verify", Mock(side_effect=LinkLost(0.0)))
     monkeypatch.setattr(Remote, "back", lambda *_: False)
     captured = generated("--ignore-eos", "--patience", "0")
-    assert "The server is lost. The drafter writes on alone" in captured.err
+    assert "The server is lost. What the drafter can write alone is shown once" in captured.err
     assert re.search(r"The link was lost: the last 3 tokens are the drafter's own", captured.err)
     assert "ended by offline" in captured.out
