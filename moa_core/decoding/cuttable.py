@@ -4,26 +4,24 @@ import threading
 from collections.abc import Sequence
 
 from moa_core.decoding.tree import DraftTree
-from moa_core.decoding.verifier import LinkLost, Traffic
-from moa_core.decoding.verify import Choices, Sampling, choose
-from moa_core.drafters.base import Drafter, ServerOutputs
+from moa_core.decoding.verifier import LinkLost, NearTarget
+from moa_core.decoding.verify import Choices, Sampling
+from moa_core.drafters.base import Drafter
 from moa_core.model.target import Target
 
 
-class Cuttable:
-    """A `FarTarget` without a server: nothing travels, but while it is cut it does not answer.
+class Cuttable(NearTarget):
+    """A target without a server: nothing travels, but while it is cut it does not answer.
 
     after  new tokens after which the link is cut automatically; at least 1, because the first
            comes with the prompt. None: only `cut` cuts it
     look   seconds that an offline drafter waits for the link before each token
     """
 
-    traffic = Traffic()
-
     def __init__(
         self, target: Target, drafter: Drafter, after: int | None = None, look: float = 0.0
     ) -> None:
-        self._target, self._drafter = target.fork(), drafter.fork()
+        super().__init__(target.fork(), drafter.fork())
         self._left = None if after is None else max(after, 1) - 1
         self._look = look
         self._up = threading.Event()
@@ -38,24 +36,19 @@ class Cuttable:
 
     def prefill(self, ids: Sequence[int], capacity: int, sampling: Sampling) -> Choices:
         self._drafter.open_server(self._target, capacity)
-        self._sampling = sampling
-        logits, self._newest = self._target.prefill(ids, capacity)
-        return choose(logits[None], DraftTree.only_root(0), len(ids) - 1, sampling)
+        return super().prefill(ids, capacity, sampling)
 
     def verify(self, tree: DraftTree, position: int) -> Choices:
         if self._left is not None and self._left <= 0:
             self.cut()
         if not self._up.is_set():
             raise LinkLost(0.0)
-        return choose(self._target.verify(tree), tree, position, self._sampling)
+        return super().verify(tree, position)
 
     def keep(self, path: Sequence[int]) -> None:
-        self._newest = self._target.keep(path)
+        super().keep(path)
         if self._left is not None:
             self._left -= len(self._newest.ids)
-
-    def server_outputs(self) -> ServerOutputs:
-        return self._drafter.server_outputs(self._newest)
 
     def back(self, seconds: float) -> bool:
         return self._up.wait(max(seconds, self._look))

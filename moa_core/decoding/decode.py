@@ -5,11 +5,11 @@ from contextlib import closing
 
 import torch
 
-from moa_core.decoding.offline import FarTarget, OfflineRun
+from moa_core.decoding.offline import FarTarget, Pair
 from moa_core.decoding.settings import Settings, Text, about, requested_tree
 from moa_core.decoding.trace import Drafted, Event, Finished, Prefilled, Stopwatch, Verified
 from moa_core.decoding.tree import TreeSettings
-from moa_core.decoding.verifier import Asked, LocalVerifier, Unanswered, Verifier
+from moa_core.decoding.verifier import Asked, NearTarget, Unanswered
 from moa_core.decoding.verify import Sampling, walk
 from moa_core.drafters.base import Drafter
 from moa_core.model.target import Target, check_prompt
@@ -37,25 +37,22 @@ def decode(
     text, shape = Text(prompt_ids, settings, target), requested_tree(settings, target, drafter)
     sampling, capacity = settings.sampling, text.capacity(shape)
     drafter.measure_for(remote is not None, torch.get_num_threads(), sampling.greedy)
-    verifier: Verifier = LocalVerifier(target, drafter)
-    if remote is not None:
-        drafter = verifier = OfflineRun(
-            drafter, remote, settings.patience, sampling, text, clock, should_stop
-        )
+    far = remote or NearTarget(target, drafter)
+    pair = Pair(drafter, far, settings.patience, sampling, text, clock, should_stop)
     try:
-        drafter.open(target, capacity)
-        run = _speculate(verifier, drafter, text, shape, capacity, sampling, clock, should_stop)
+        pair.open(target, capacity)
+        run = _speculate(pair, pair, text, shape, capacity, sampling, clock, should_stop)
         with closing(run):
             for event in run:
                 clock.pause()
                 yield event
                 clock.resume()
     finally:
-        drafter.close()
+        pair.close()
 
 
 def _speculate(
-    verifier: Verifier, drafter: Drafter, text: Text, shape: TreeSettings, capacity: int,
+    verifier: Pair, drafter: Pair, text: Text, shape: TreeSettings, capacity: int,
     sampling: Sampling, clock: Stopwatch, should_stop: Callable[[], bool],
 ) -> Asked[None]:  # fmt: skip
     try:

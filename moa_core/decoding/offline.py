@@ -1,4 +1,4 @@
-"""A target across a link: while the link is lost, the drafter continues alone."""
+"""A drafter and its target: while the link between them is lost, the drafter continues alone."""
 
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field, replace
@@ -10,7 +10,7 @@ from torch import Tensor
 from moa_core.decoding.settings import Text
 from moa_core.decoding.trace import Drafted, LinkBack, LinkDown, OfflineToken, Stopwatch, Verified
 from moa_core.decoding.tree import DraftTree, TreeSettings
-from moa_core.decoding.verifier import Answer, Asked, LinkLost, Traffic, Unanswered, VerifiedTokens
+from moa_core.decoding.verifier import Answer, Asked, LinkLost, Traffic, Unanswered
 from moa_core.decoding.verify import Choices, Sampling, sample, target_probs, uniform
 from moa_core.drafters.base import Drafter, ServerOutputs, Stepwise
 from moa_core.model.target import Target
@@ -24,7 +24,7 @@ class FarTarget(Protocol):
     back.
 
     traffic      of the last request
-    verify       as in `Verifier`, for a tree whose root is at a position
+    verify       for a tree whose root is at a position
     server_outputs  of the newest tokens: those of the prompt, or those kept last
     back         whether a lost link is back; waits for up to `seconds`
     """
@@ -90,8 +90,8 @@ class Alone:
         return self.tokens[len(sure) :] if agreed else []
 
 
-class OfflineRun(Drafter):
-    """A local drafter and its remote target as one object for the decode loop.
+class Pair(Drafter):
+    """A drafter and its target, here or across a link, as one object for the decode loop.
 
     Text written offline becomes the next draft, as long as the target may agree with it.
     """
@@ -129,11 +129,12 @@ class OfflineRun(Drafter):
     # ---- the verifier ----
 
     def prefill(self, ids: Sequence[int], capacity: int, sampling: Sampling) -> Asked[Answer]:
+        """The target reads the prompt: its choice of the next token."""
         self._ids = tuple(ids)
-        choices, way = yield from self._ask(lambda: self._far.prefill(ids, capacity, sampling))
-        return Answer(choices, way)
+        return (yield from self._ask(lambda: self._far.prefill(ids, capacity, sampling)))
 
     def verify(self, drafted: Drafted) -> Asked[Answer]:
+        """The target's choice after each node of a tree."""
         tree, position, text = drafted.tree, drafted.position, self._text
         root, room = tree.tokens[0], text.room
         alone = Alone(self._drafter, self._sampling, root, position, room, text.eos_ids)
@@ -141,18 +142,21 @@ class OfflineRun(Drafter):
         choices, way = yield from self._ask(lambda: self._far.verify(tree, position), alone)
         alone.close()
         self._tree, self._choices = tree, choices.tokens
-        return Answer(choices, way)
+        return choices, way
 
     def keep(self, path: Sequence[int]) -> None:
+        """Accept the root and these nodes of the last tree."""
         self._far.keep(path)
         nodes = [0, *path]
         self._ids = tuple(self._tree.tokens[node] for node in nodes)
         bonus = self._choices[nodes[-1]]
         self._unverified = self._alone.after((*self._ids[1:], bonus))
 
-    def learned(self) -> Asked[VerifiedTokens]:
+    def learned(self) -> Asked[tuple[tuple[int, ...], ServerOutputs, int]]:
+        """The newest tokens, those of the prompt or those kept last; their server outputs, and the
+        bytes of these."""
         outputs, way = yield from self._ask(self._far.server_outputs)
-        return VerifiedTokens(self._ids, outputs, way.received)
+        return self._ids, outputs, way.received
 
     # ---- a link that may be lost ----
 

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Sequence
-from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias, TypeVar
+from typing import NamedTuple, TypeAlias, TypeVar
 
-from moa_core.decoding.trace import Drafted, Event
+from moa_core.decoding.trace import Event
 from moa_core.decoding.tree import DraftTree
 from moa_core.decoding.verify import Choices, Sampling, choose
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from moa_core.drafters.base import Drafter
-    from moa_core.model.target import Observation, Target
+from moa_core.drafters.base import Drafter, ServerOutputs
+from moa_core.model.target import Observation, Target
 
 T = TypeVar("T")
 Asked: TypeAlias = Generator[Event, None, T]  # yields events until the answer is there
@@ -43,58 +39,32 @@ class Traffic(NamedTuple):
     received: int = 0
 
 
-class Answer(NamedTuple):
-    """The target's answer to a tree."""
-
-    choices: Choices
-    traffic: Traffic = Traffic()
+Answer: TypeAlias = tuple[Choices, Traffic]
 
 
-class VerifiedTokens(NamedTuple):
-    """Newly verified tokens and their server outputs. received: its bytes."""
+class NearTarget:
+    """The target in this process: a `FarTarget` that always answers."""
 
-    ids: tuple[int, ...]
-    outputs: dict[str, Tensor]
-    received: int = 0
-
-
-class Verifier(Protocol):
-    """The target in one run.
-
-    prefill  reads the prompt; returns the target's choice of the next token
-    verify   returns the target's choice after each node of a tree
-    keep     accepts the root and these nodes of the last tree
-    learned  returns the results for the newest tokens: those of the prompt, or those kept last
-    """
-
-    def prefill(self, ids: Sequence[int], capacity: int, sampling: Sampling) -> Asked[Answer]: ...
-    def verify(self, drafted: Drafted) -> Asked[Answer]: ...
-    def keep(self, path: Sequence[int]) -> None: ...
-    def learned(self) -> Asked[VerifiedTokens]: ...
-
-
-class LocalVerifier:
-    """The target in this process. It answers at once, so it yields no events."""
+    traffic = Traffic()
 
     def __init__(self, target: Target, drafter: Drafter) -> None:
         self._target, self._drafter = target, drafter
         self._newest: Observation
 
-    def prefill(self, ids: Sequence[int], capacity: int, sampling: Sampling) -> Asked[Answer]:
-        yield from ()
+    def prefill(self, ids: Sequence[int], capacity: int, sampling: Sampling) -> Choices:
         self._sampling, root = sampling, DraftTree.only_root(ids[-1])
         logits, self._newest = self._target.prefill(ids, capacity)
-        return Answer(choose(logits[None], root, len(ids) - 1, sampling))
+        return choose(logits[None], root, len(ids) - 1, sampling)
 
-    def verify(self, drafted: Drafted) -> Asked[Answer]:
-        yield from ()
+    def verify(self, tree: DraftTree, position: int) -> Choices:
         with self._target.torch_threads():
-            logits = self._target.verify(drafted.tree)
-            return Answer(choose(logits, drafted.tree, drafted.position, self._sampling))
+            return choose(self._target.verify(tree), tree, position, self._sampling)
 
     def keep(self, path: Sequence[int]) -> None:
         self._newest = self._target.keep(path)
 
-    def learned(self) -> Asked[VerifiedTokens]:
-        yield from ()
-        return VerifiedTokens(self._newest.ids, self._drafter.server_outputs(self._newest))
+    def server_outputs(self) -> ServerOutputs:
+        return self._drafter.server_outputs(self._newest)
+
+    def back(self, seconds: float) -> bool:
+        return True

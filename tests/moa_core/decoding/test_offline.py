@@ -1,7 +1,7 @@
 """Going on alone while the target cannot be reached, and coming back: nothing lost or doubled."""
 
 import random
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
@@ -10,7 +10,7 @@ import torch
 from moa_core.decoding.decode import Settings, decode
 from moa_core.decoding.trace import Drafted, LinkBack, LinkDown, OfflineToken, Prefilled, Trace
 from moa_core.decoding.tree import DraftTree, TreeSettings
-from moa_core.decoding.verifier import LinkLost, LocalVerifier, Traffic
+from moa_core.decoding.verifier import LinkLost, NearTarget, Traffic
 from moa_core.decoding.verify import Choices, Sampling
 from moa_core.drafters.base import Drafter, Vanilla
 from moa_core.model.target import Target
@@ -22,17 +22,15 @@ METHODS = ("moa-n0", "moa-n1", "moa-n3", "eagle2", "independent")
 TREE = TreeSettings(3, 3, 8)
 
 
-class Flaky:
+class Flaky(NearTarget):
     """The target in this process, behind a link that is lost at given questions.
 
     losses  by question (0 is the prefill, then what it taught, then each cycle): whether the
             target had read it before the link was lost, and how often one looks until it is back
     """
 
-    traffic = Traffic()
-
     def __init__(self, target: Target, drafter: Drafter, losses: dict[int, tuple[bool, int]]):
-        self._here = LocalVerifier(target, drafter)
+        super().__init__(target, drafter)
         self.losses = losses
         self.asked = 0
         self._away = 0
@@ -47,34 +45,24 @@ class Flaky:
         self.asked += 1
         if not away:
             self._open = None
-            return answered(asked(*given))
+            return asked(*given)
         self._away, self._open = away, (asked, given)
-        self._answer = answered(asked(*given)) if done else None
+        self._answer = asked(*given) if done else None
         raise LinkLost(1.0)
 
     def prefill(self, ids: Sequence[int], capacity: int, sampling: Sampling) -> Choices:
-        return self._ask(self._here.prefill, tuple(ids), capacity, sampling).choices
+        return self._ask(super().prefill, tuple(ids), capacity, sampling)
 
     def verify(self, tree: DraftTree, position: int) -> Choices:
-        return self._ask(self._here.verify, Drafted(0, position, tree, 0.0)).choices
-
-    def keep(self, path: Sequence[int]) -> None:
-        self._here.keep(path)
+        return self._ask(super().verify, tree, position)
 
     def server_outputs(self) -> Any:
-        if self.asked == 1:
-            return self._ask(self._here.learned).outputs
-        return answered(self._here.learned()).outputs
+        asked = super().server_outputs
+        return self._ask(asked) if self.asked == 1 else asked()
 
     def back(self, seconds: float) -> bool:
         self._away -= 1
         return self._away < 0
-
-
-def answered(question: Generator[Any, None, Any]) -> Any:
-    with pytest.raises(StopIteration) as end:
-        next(question)
-    return end.value.value
 
 
 def run(
