@@ -31,7 +31,6 @@ class Drafter(ABC):
     label: ClassVar[str] = "Drafter"  # for people
     name: str = "drafter"
     tree: TreeSettings = TreeSettings()  # from its config, else the default
-    note: str = ""  # a sentence for users if it may draft worse than it could for this target
     tli: int | None = None  # N of the newest proposal; None without TLI
     offline = False  # whether the newest proposal was written while the link was lost
     net: Any  # the trained part, if it has weights

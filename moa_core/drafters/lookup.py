@@ -28,7 +28,7 @@ class WithLookup(Stepwise):
     def __init__(self, drafter: Stepwise) -> None:
         self.drafter, self.lookup = drafter, NgramDrafter()
         self.name = drafter.name + LOOKUP
-        for fact in ("tree", "note", "tli", "net", "precision", "vocabulary"):
+        for fact in ("tree", "tli", "net", "precision", "vocabulary"):
             if hasattr(drafter, fact):
                 setattr(self, fact, getattr(drafter, fact))
 

@@ -33,7 +33,7 @@ def build_drafter(
 ) -> Trained:
     """A drafter for this target from its files. UserError, with the number, if they do not fit.
 
-    If it was trained on other weights of the same shape, `note` and the log say so.
+    If it was trained on other weights of the same shape, the log says so.
 
     tli  layers to reuse; None: the config's value, else 0
     """
@@ -51,7 +51,6 @@ def build_drafter(
     drafter.tree = tree_settings(section(files.ours, "tree", name), name)
     if note := other_weights(files, target):
         log.warning(note)
-        drafter.note = note
     return drafter
 
 
