@@ -16,7 +16,7 @@ from moa_core.drafters.independent import IndependentDrafter
 from moa_core.drafters.moa import LSA_CHUNK, MoADrafter
 from moa_core.engine.graph import ROWS, Graph
 from moa_core.engine.session import Caches, GraphRun, Sessions, one_thread, rows
-from moa_core.engine.target import Head, add_layers, cached, graph_weights, heads
+from moa_core.engine.target import Head, add_layers, cached, graph_weights, head_session
 from moa_core.model.layers import Attention, DecoderLayer, Rope
 from moa_core.model.target import Observation, Target
 
@@ -62,7 +62,7 @@ class Onnx(Drafter):
         """The session; None if torch must run this drafter."""
         if (weights := self.weights()) is None:
             return None
-        if heads(self.head_for(self.target), self.precision == "int8").session() is None:
+        if head_session(self.head_for(self.target), self.precision == "int8") is None:
             return None
         return self._sessions.get(weights, self._graph)
 

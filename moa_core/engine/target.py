@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import weakref
 from collections.abc import Sequence
 from threading import Lock
 from typing import Any, cast
@@ -54,7 +53,7 @@ class OnnxTarget(Target):
     def session(self) -> Any:
         """The session; None if torch must run this target."""
         weights = graph_weights(self, len(self.layers), self.head)
-        if weights is None or heads(self.head, self._int8).session() is None:
+        if weights is None or head_session(self.head, self._int8) is None:
             return None
         self._tapped.update(self.taps)
         return self._sessions.get(weights, self._graph, len(self._tapped))
@@ -102,46 +101,34 @@ class OnnxTarget(Target):
         return torch.cat([one[:count] for one in states], -1), logits[:count]
 
 
-class Heads:
-    """A head as a graph: one for the target and all its drafters, or for a draft vocabulary.
-
-    Called apart from the layers' graphs, because each session packs its weights anew.
-    """
-
-    def __init__(self, head: Matrix, int8: bool) -> None:
-        self._int8, self._sessions = int8, Sessions()
-        self._head = weakref.ref(head)  # it is the key of what holds this
-
-    def session(self) -> Any:
-        return self._sessions.get([*self._linear.parameters()], self._graph)
-
-    @property
-    def _linear(self) -> nn.Linear:
-        return cast(nn.Linear, self._head())
-
-    def _graph(self) -> Graph:
-        head = self._linear
-        graph = Graph(self._int8, {id(head): whole_head(head)} if self._int8 else None)
-        x = graph.input("states", np.float32, 1, "n", head.in_features)
-        graph.output("logits", *graph.linear(x, head), 1, "n", head.out_features)
-        return graph
-
-
-HEADS: WeakKeyDictionary[nn.Module, dict[bool, Heads]] = WeakKeyDictionary()
+HEADS: WeakKeyDictionary[nn.Module, dict[bool, Sessions]] = WeakKeyDictionary()
 LOCK = Lock()
 
 
-def heads(head: Matrix, int8: bool = False) -> Heads:
-    """This head in this precision, for all who ask."""
+def head_session(head: Matrix, int8: bool) -> Any:
+    """The session of a head, shared by the target and all drafters with its vocabulary. None if
+    torch must run it.
+
+    It is apart from the layers' graphs, because each session packs its weights anew.
+    """
+
+    def build() -> Graph:
+        linear = cast(nn.Linear, head)
+        graph = Graph(int8, {id(linear): whole_head(linear)} if int8 else None)
+        x = graph.input("states", np.float32, 1, "n", linear.in_features)
+        graph.output("logits", *graph.linear(x, linear), 1, "n", linear.out_features)
+        return graph
+
     with LOCK:
-        return HEADS.setdefault(head, {}).setdefault(int8, Heads(head, int8))
+        sessions = HEADS.setdefault(head, {}).setdefault(int8, Sessions())
+    return sessions.get([*head.parameters()], build)
 
 
 class Head:
     """A head in one run."""
 
-    def __init__(self, head: Matrix, int8: bool = False) -> None:
-        self._run, self._words = GraphRun(heads(head, int8).session(), {}), head.out_features
+    def __init__(self, head: Matrix, int8: bool) -> None:
+        self._run, self._words = GraphRun(head_session(head, int8), {}), head.out_features
 
     def __call__(self, states: Tensor) -> Tensor:
         """[n, E] -> logits [n, D]"""

@@ -178,8 +178,8 @@ def test_weights_stay_torchs_and_a_head_is_shared():
     sessions = []
     for method in ("moa-n0", "eagle2"):
         drafter = accelerate_drafter(fresh(method, target, 0), target, False)
-        sessions.append(targets.heads(drafter.head_for(target)).session())
-    assert sessions == [targets.heads(target.head).session()] * 2
+        sessions.append(targets.head_session(drafter.head_for(target), False))
+    assert sessions == [targets.head_session(target.head, False)] * 2
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="asks Linux")
