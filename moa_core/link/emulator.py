@@ -1,9 +1,8 @@
-"""An emulated link between a client of this process and its server: delays and cuts.
+"""An emulated link between a client of this process and its server.
 
 It wraps the client's real connection and delays each message, both ways. The line carries messages
 one after the other at its bandwidth. Each then takes half the round trip, plus or minus jitter, and
-never overtakes another. During a cut nothing passes, and new connections hang. After `restore`, all
-messages in transit arrive in order, half a round trip later.
+never overtakes another.
 """
 
 from __future__ import annotations
@@ -87,28 +86,14 @@ class Link:
 
     def __init__(self, settings: LinkSettings) -> None:
         self.settings, self.half = settings, settings.rtt / 2000
-        self._whole = threading.Event()
-        self._whole.set()
         self._draw, self._lock = Random(0), threading.Lock()
         self._free_at = {UP: -math.inf, DOWN: -math.inf}  # the line is busy until then
-
-    @property
-    def is_cut(self) -> bool:
-        return not self._whole.is_set()
-
-    def cut(self) -> None:
-        self._whole.clear()
-
-    def restore(self) -> None:
-        self._whole.set()
 
     def connect(self, open_socket: Callable[[float], ClientConnection], within: float) -> Delayed:
         """A connection over this link, after TCP's handshake and WebSocket's.
 
         open_socket  makes the real one, within the seconds it is given
         """
-        if not self._whole.wait(within):
-            raise TimeoutError("nothing came over the link")
         sleep(4 * self.half)
         return Delayed(open_socket(within), self)
 
@@ -124,11 +109,8 @@ class Link:
         return sent + max(0.0, self.half + shift)
 
     def wait(self, due: float) -> None:
-        """Wait until then, and until the link is not cut."""
+        """Wait until then."""
         sleep(max(0.0, due - monotonic()))
-        while self.is_cut:
-            self._whole.wait()
-            sleep(self.half)
 
 
 class _Way:
