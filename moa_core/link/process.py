@@ -49,10 +49,6 @@ class ServerProcess:
             raise UserError("The server did not start: what it printed above says why.")
         return int(line.rsplit(":", 1)[1])
 
-    @property
-    def pid(self) -> int:
-        return self._process.pid
-
     def address(self) -> Address:
         return Address(f"ws://127.0.0.1:{self.port}", self.token)
 

@@ -43,7 +43,7 @@ PARENT = """
 import time
 from moa_core.link.process import ServerProcess
 one = ServerProcess()
-print(one.pid, one.port, one.token, flush=True)
+print(one._process.pid, one.port, one.token, flush=True)
 time.sleep(600)
 """
 
@@ -82,7 +82,7 @@ def test_a_token_is_in_no_sentence_no_log_no_list_of_processes(models, caplog, c
         ServerProcess() as process,
         pytest.raises(UserError) as refused,
     ):
-        arguments = psutil.Process(process.pid).cmdline()
+        arguments = psutil.Process(process._process.pid).cmdline()
         told = fire(process.port, b"GET /health HTTP/1.1\r\nHost: here\r\n\r\n")
         reach(Address(process.address().url, SECRET), Hello(VERSION, SECRET))
     assert "serve" in arguments and process.token not in " ".join(arguments)
