@@ -3,10 +3,7 @@
 Minutes: pytest -m slow tests/moa_core/link/test_kills.py
 """
 
-import os
 import random
-import subprocess
-import sys
 from concurrent.futures import ThreadPoolExecutor
 from time import sleep
 
@@ -17,7 +14,7 @@ from moa_core.decoding.trace import LinkBack, LinkDown, OfflineToken, Trace
 from moa_core.decoding.verify import Sampling
 from moa_core.link.connection import Address
 from moa_core.link.emulator import Link, link
-from moa_core.link.process import ROOT
+from moa_core.link.process import ServerProcess
 from moa_core.link.remote import Remote
 from moa_core.loading.load import load_drafter, load_target
 from moa_core.text import prompt_ids
@@ -32,20 +29,13 @@ KINDS = (("moa-n1", Sampling()), ("moa-n1", SAMPLED), ("eagle2", Sampling()), ("
 ROUNDS, KILLS = 6, 2
 
 
-def started(port: int) -> subprocess.Popen:
-    """`serve` as a person starts it."""
-    one = subprocess.Popen(
-        [sys.executable, "-m", "moa_core", "serve", "--port", str(port)],
-        env=os.environ | {"MOA_TOKEN": TOKEN}, cwd=ROOT, stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE, text=True,
-    )  # fmt: skip
-    assert f"ws://127.0.0.1:{port}" in one.stdout.readline()
-    return one
+def started(port: int) -> ServerProcess:
+    return ServerProcess("--port", str(port), "--token", TOKEN)
 
 
-def kill(server: subprocess.Popen) -> None:
-    server.kill()
-    server.communicate(timeout=10)
+def kill(server: ServerProcess) -> None:
+    server._process.kill()
+    server.stop()
 
 
 @pytest.mark.parametrize("seed", range(ROUNDS))
