@@ -162,15 +162,8 @@ def test_a_trace_with_other_values_in_it_is_refused_or_is_one(seed):
         trace.to_json().encode()  # nothing in it that cannot be sent
 
 
-@given(st.data())
-def test_a_trace_cut_or_with_other_bytes_in_it_is_refused_or_is_one(data):
-    whole = worded_trace()
-    start = data.draw(st.integers(0, len(whole)))
-    end = data.draw(st.integers(start, len(whole)))
-    read(whole[:start] + data.draw(st.text(max_size=4)) + whole[end:])
-
-
 @given(st.text())
+@example(worded_trace()[:-1])
 @example("[" * 100_000)
 @example('{"version": 1, "about": ' + "[" * 500 + "]" * 500 + ', "events": []}')
 @example('{"version": 1, "about": {}, "events": [' + '{"event":' * 900 + "1" + "}" * 900 + "]}")
