@@ -40,37 +40,32 @@ class FarTarget(Protocol):
 
 @dataclass
 class Alone:
-    """A drafter writing without its target, from the root of a tree that got no answer.
-
-    root, position  the newest certain token and its position
-    room            most tokens that it may write
-    """
+    """A drafter writing without its target, below the newest token of a text, the root of a tree
+    that got no answer."""
 
     drafter: Drafter
     sampling: Sampling
-    root: int
-    position: int
-    room: int
-    eos_ids: tuple[int, ...]
+    text: Text
     tokens: list[int] = field(default_factory=list)
     _steps: Generator[Tensor, int, None] | None = None
 
     @property
     def able(self) -> bool:
         """Whether there is more to write and the drafter can write it."""
-        ended = bool(self.tokens) and self.tokens[-1] in self.eos_ids
-        return isinstance(self.drafter, Stepwise) and len(self.tokens) < self.room and not ended
+        ended = bool(self.tokens) and self.tokens[-1] in self.text.eos_ids
+        room = len(self.tokens) < self.text.room
+        return isinstance(self.drafter, Stepwise) and room and not ended
 
     def step(self) -> OfflineToken:
         """Write the next token. The caller measures its seconds."""
         if self._steps is None:
             assert isinstance(self.drafter, Stepwise)
-            self._steps = self.drafter.alone(self.root)
+            self._steps = self.drafter.alone(self.text.ids[-1])
             logits = next(self._steps)
         else:
             logits = self._steps.send(self.tokens[-1])
         probs = target_probs(logits[None], self.sampling)
-        place = self.position + len(self.tokens) + 1
+        place = self.text.position + len(self.tokens) + 1
         # The same draw that the target will make at this position, so that the two can agree.
         draw = uniform(self.sampling.seed, place)
         row = int(probs.argmax() if self.sampling.greedy else sample(probs, [draw])[0])
@@ -100,7 +95,7 @@ class Pair(Drafter):
         self, drafter: Drafter, far: FarTarget, patience: float, sampling: Sampling, text: Text,
         clock: Stopwatch, should_stop: Callable[[], bool],
     ) -> None:  # fmt: skip
-        self.name, self.tree, self.tli = drafter.name, drafter.tree, drafter.tli
+        self.tli = drafter.tli
         self._drafter, self._far, self._patience = drafter, far, patience
         self._sampling, self._text = sampling, text
         self._clock, self._should_stop = clock, should_stop
@@ -135,10 +130,8 @@ class Pair(Drafter):
 
     def verify(self, drafted: Drafted) -> Asked[Answer]:
         """The target's choice after each node of a tree."""
-        tree, position, text = drafted.tree, drafted.position, self._text
-        root, room = tree.tokens[0], text.room
-        alone = Alone(self._drafter, self._sampling, root, position, room, text.eos_ids)
-        self._alone = alone
+        tree, position = drafted.tree, drafted.position
+        alone = self._alone = Alone(self._drafter, self._sampling, self._text)
         choices, way = yield from self._ask(lambda: self._far.verify(tree, position), alone)
         alone.close()
         self._tree, self._choices = tree, choices.tokens
