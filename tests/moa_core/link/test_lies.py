@@ -7,6 +7,7 @@ from math import nan
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 import torch
@@ -24,7 +25,6 @@ from moa_core.link.client_weights import WEIGHTS, client_target, keep, pieces, t
 from moa_core.link.remote import Remote
 from moa_core.link.session import Limits, Session
 from moa_core.link.wire import Numbers, check_half, pack
-from moa_core.model.target import Target
 from moa_core.train.drafters import fresh
 from tests.moa_core.link.scene import TARGET, TOKEN, WELCOME, answers, caller, drafter_for
 from tests.models import plain_greedy, speaking_target, tiny_target
@@ -246,15 +246,11 @@ def test_what_does_not_belong_or_fit_here_is_not_kept(sent, words, tmp_path, mon
 
 
 def test_files_are_packed_once_for_all_and_go_with_the_server(monkeypatch):
-    written, folders = [], []
-    real = client_weights.write
-
-    def write(target: Target, last: int, folder: Any) -> None:
-        written.append(last)
-        folders.append(folder)
-        real(target, last, folder)
-
+    write = Mock(wraps=client_weights.write)
     monkeypatch.setattr(client_weights, "write", write)
+
+    def written() -> list[int]:
+        return [call.args[1] for call in write.call_args_list]
 
     def fetch(last: int) -> int:
         with caller(port) as one:
@@ -267,8 +263,9 @@ def test_files_are_packed_once_for_all_and_go_with_the_server(monkeypatch):
 
     with serving(TARGET, drafter_for, TOKEN) as (_, port), ThreadPoolExecutor(8) as pool:
         sizes = list(pool.map(fetch, [1] * 8))
-        assert written == [1] and len(set(sizes)) == 1
-        assert fetch(1024) == fetch(3) > fetch(0) and written == [1, 3, 0]
-        assert fetch(2) and fetch(1) == sizes[0] and written == [1, 3, 0, 2, 1]
-        assert sum(folder.exists() for folder in set(folders)) == 1
+        assert written() == [1] and len(set(sizes)) == 1
+        assert fetch(1024) == fetch(3) > fetch(0) and written() == [1, 3, 0]
+        assert fetch(2) and fetch(1) == sizes[0] and written() == [1, 3, 0, 2, 1]
+        folders = {call.args[2] for call in write.call_args_list}
+        assert sum(folder.exists() for folder in folders) == 1
     assert not any(folder.exists() for folder in folders)
