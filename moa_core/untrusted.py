@@ -43,17 +43,13 @@ def parsed(text: str) -> Any:
         raise ValueError("it is nested too deeply") from None
 
 
-def _read_text(path: Path) -> str:
-    """The text of a file, which may be compressed. UserError if it cannot be read."""
+def json_lines(path: Path) -> Iterator[tuple[int, Any]]:
+    """The number, from 1, and content of each line but empty ones, of a file that may be
+    compressed. UserError if it cannot be read, and, naming the line, for one that is not JSON."""
     with saying(f"{path} cannot be read"):
         data = path.read_bytes()
-        return (gzip.decompress(data) if path.suffix == ".gz" else data).decode()
-
-
-def json_lines(path: Path) -> Iterator[tuple[int, Any]]:
-    """The number, from 1, and content of each line but empty ones. UserError, naming the line, for
-    one that is not JSON."""
-    for number, line in enumerate(_read_text(path).split("\n"), 1):
+        text = (gzip.decompress(data) if path.suffix == ".gz" else data).decode()
+    for number, line in enumerate(text.split("\n"), 1):
         if line.strip():
             with saying(f"Line {number} of {path} is not JSON"):
                 found = parsed(line)
