@@ -184,8 +184,6 @@ class Target:
 
         capacity  slots to allocate: every token that this run may verify, and one draft tree
         """
-        if not ids:
-            raise UserError("The prompt is empty: there is nothing to go on from.")
         self._cache = self.tail_cache(len(self.layers), capacity)
         hidden, logits = self._forward(ids, range(len(ids)), None)
         self._cache.advance(len(ids))
