@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from moa_core.decoding.tree import DraftTree
 from moa_core.decoding.verifier import LinkLost, NearTarget
-from moa_core.decoding.verify import Choices, Sampling
+from moa_core.decoding.verify import Choices
 from moa_core.drafters.base import Drafter
 from moa_core.model.target import Target
 
@@ -34,10 +34,6 @@ class Cuttable(NearTarget):
         self._left = None
         self._up.set()
 
-    def prefill(self, ids: Sequence[int], capacity: int, sampling: Sampling) -> Choices:
-        self._drafter.open_server(self._target, capacity)
-        return super().prefill(ids, capacity, sampling)
-
     def verify(self, tree: DraftTree, position: int) -> Choices:
         if self._left is not None and self._left <= 0:
             self.cut()
@@ -48,7 +44,7 @@ class Cuttable(NearTarget):
     def keep(self, path: Sequence[int]) -> None:
         super().keep(path)
         if self._left is not None:
-            self._left -= len(self._newest.ids)
+            self._left -= len(self.newest.ids)
 
     def back(self, seconds: float) -> bool:
         return self._up.wait(max(seconds, self._look))

@@ -49,11 +49,12 @@ class NearTarget:
 
     def __init__(self, target: Target, drafter: Drafter) -> None:
         self._target, self._drafter = target, drafter
-        self._newest: Observation
+        self.newest: Observation  # of the prompt, or of the tokens kept last
 
     def prefill(self, ids: Sequence[int], capacity: int, sampling: Sampling) -> Choices:
+        self._drafter.open_server(self._target, capacity)
         self._sampling, root = sampling, DraftTree.only_root(ids[-1])
-        logits, self._newest = self._target.prefill(ids, capacity)
+        logits, self.newest = self._target.prefill(ids, capacity)
         return choose(logits[None], root, len(ids) - 1, sampling)
 
     def verify(self, tree: DraftTree, position: int) -> Choices:
@@ -61,10 +62,10 @@ class NearTarget:
             return choose(self._target.verify(tree), tree, position, self._sampling)
 
     def keep(self, path: Sequence[int]) -> None:
-        self._newest = self._target.keep(path)
+        self.newest = self._target.keep(path)
 
     def server_outputs(self) -> ServerOutputs:
-        return self._drafter.server_outputs(self._newest)
+        return self._drafter.server_outputs(self.newest)
 
     def back(self, seconds: float) -> bool:
         return True

@@ -101,10 +101,8 @@ def test_mistakes_are_told_before_the_first_piece(target):
 def test_text_written_offline_is_shown_once(target, away):
     """With the cycle that verifies it, or at the end where the link stays lost."""
     here, drafter = target.fork(), useful("moa-n1", target)
-    drafter.fork = lambda: drafter  # as in the tests of going on alone
     flaky = Flaky(here, drafter, {4: (False, away)})
     settings = Settings(30, TREE, eos_ids=(), patience=0.0 if away > 9 else 9.0)
-    here.fork = lambda drafts=None: here
     found = list(generate(here, drafter, PROMPT, settings, remote=flaky))
     trace = found[-1].trace
     assert found[-1].reason == ("length" if away == 9 else "offline")

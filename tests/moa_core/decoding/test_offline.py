@@ -73,7 +73,6 @@ def run(
     target, drafter, trace = target.fork(), drafter.fork(), Trace()
     settings = Settings(count, TREE, sampling or Sampling(), eos, patience)
     flaky = Flaky(target, drafter, losses)
-    drafter.fork = lambda: drafter  # the loop's fork must be the one whose server outputs is asked
     for _ in trace.record(decode(target, drafter, PROMPT, settings, should_stop, flaky)):
         pass
     return Trace.from_json(trace.to_json())
