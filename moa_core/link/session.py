@@ -7,7 +7,8 @@ from typing import NamedTuple
 import torch
 
 from moa_core.decoding.tree import DraftTree
-from moa_core.decoding.verify import Sampling, choose, walk
+from moa_core.decoding.verifier import NearTarget
+from moa_core.decoding.verify import Sampling, walk
 from moa_core.drafters.base import Drafter, ServerOutputs
 from moa_core.errors import UserError
 from moa_core.link import wire
@@ -50,6 +51,7 @@ class Session:
     def __init__(self, target: Target, drafter: Drafter, kind: Kind, limits: Limits) -> None:
         self.kind, self.known = kind, 0
         self._target, self._drafter = target.fork(), drafter.fork()
+        self._near = NearTarget(self._target, self._drafter)
         self._limits = limits
         self._capacity = 0
 
@@ -92,11 +94,9 @@ class Session:
         count = len(request.ids)
         self._check_ids(request.ids)
         self._check_room(count, request.capacity)
-        self._capacity, self._sampling = request.capacity, _sampling(request.sampling)
-        self._drafter.open_server(self._target, request.capacity)
-        logits, prompt = self._target.prefill(request.ids, request.capacity)
-        chosen = choose(logits[None], DraftTree.only_root(0), count - 1, self._sampling)
-        self.known, (first,) = count, chosen.tokens
+        self._capacity, sampling = request.capacity, _sampling(request.sampling)
+        chosen = self._near.prefill(request.ids, request.capacity, sampling)
+        prompt, self.known, (first,) = self._near.newest, count, chosen.tokens
         yield wire.First(request.number, first, chosen.probs[0])
         for start in range(request.have, count, wire.SHARE):
             part = prompt.part(start, min(start + wire.SHARE, count))
@@ -109,11 +109,11 @@ class Session:
         self._check_place(request)
         tree = _tree(request)
         self._target.rewind(request.position)
-        chosen = choose(self._target.verify(tree), tree, request.position, self._sampling)
+        chosen = self._near.verify(tree, request.position)
         path, bonus = walk(tree, chosen.tokens)
-        observation = self._target.keep(path)
-        half = pack(self.server_outputs(observation, [bonus]), self.kind)
-        self.known = request.position + len(observation.ids)
+        self._near.keep(path)
+        half = pack(self.server_outputs(self._near.newest, [bonus]), self.kind)
+        self.known = request.position + 1 + len(path)
         return wire.Answer(
             request.number, list(chosen.tokens), list(chosen.probs), list(chosen.drafts), half
         )  # fmt: skip
@@ -132,9 +132,8 @@ class Session:
             if position + 1 >= most:
                 return
             self._target.rewind(position)
-            tree = DraftTree.only_root(token)
-            chosen = choose(self._target.verify(tree), tree, position, self._sampling)
-            self._target.keep(())
+            chosen = self._near.verify(DraftTree.only_root(token), position)
+            self._near.keep(())
             token, position = chosen.tokens[0], position + 1
             self.known = position
             yield wire.Pushed(request.number, position, token, chosen.probs[0])
