@@ -67,12 +67,10 @@ def read_config(folder: Path) -> dict[str, Any]:
     """config.json of a model folder. UserError if it is missing, not a JSON object, or has sizes
     that no model has."""
     path = folder / "config.json"
-    try:
+    with saying(f"{path} cannot be read as JSON"):
+        if not path.exists():
+            raise UserError(f"{folder} has no config.json: it is not a model folder.")
         config = read_json(path)
-    except FileNotFoundError:
-        raise UserError(f"{folder} has no config.json: it is not a model folder.") from None
-    except (OSError, ValueError) as error:
-        raise UserError(f"{path} cannot be read as JSON ({error}).") from None
     if not isinstance(config, dict):
         raise UserError(f"{path} is not a JSON object.")
     check_sizes(config, str(path))
