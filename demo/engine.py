@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import Future, wait
+from concurrent.futures import Future
 from contextlib import closing
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -13,7 +13,7 @@ import torch
 
 from demo.common.figures import listed
 from demo.common.methods import family, label, ordered, tli_of
-from demo.worker import Worker
+from demo.worker import Stop, Worker
 from demo.zero import borrow
 from moa_core.decoding.decode import Settings, about, check_prompt, decode
 from moa_core.decoding.offline import FarTarget
@@ -88,7 +88,7 @@ class Engine:
         self._said: dict[str, str] = {}
         self._facts: dict[str, str] = {}
         self._loading: dict[str, Future[Target]] = {}
-        self._drafters: dict[tuple[str, str], Drafter] = {}
+        self._drafters: dict[str, dict[str, Drafter]] = {}  # by target and method
         self._lock = Lock()
 
     @cached_property
@@ -162,10 +162,6 @@ class Engine:
         default = spec == hub.DEFAULT and self._named is None
         return load_target(None if default else spec, **how, report=heard)
 
-    def wait(self, target: str, seconds: float) -> None:
-        """Wait until a target has loaded or failed to load, or the time is up."""
-        wait([self.start(target)], seconds)
-
     def said(self, target: str = "") -> str:
         """The progress of loading a target; "" before there is any."""
         return self._said.get(target or self.first, "")
@@ -189,21 +185,15 @@ class Engine:
 
     def drafter(self, method: str, target: str = "") -> Drafter:
         """The drafter of a method, loaded at first use. UserError if there is none."""
-        refusal = self.refusal(method, target)
-        if refusal:
+        if refusal := self.refusal(method, target):
             raise UserError(refusal)
-        key = (target or self.first, method)
-        there = self.target(target)
+        models, there = self._of(target), self.target(target)
         with self._lock:
-            if key not in self._drafters:
-                self._drafters[key] = self.worker.load(
-                    lambda: self._read(method, target, there)
-                ).result()
-            return self._drafters[key]
-
-    def _read(self, method: str, name: str, target: Target) -> Drafter:
-        mine = {one: of for (at, one), of in self._drafters.items() if at == (name or self.first)}
-        return load_method(self._of(name), method, target, mine)
+            mine = self._drafters.setdefault(target or self.first, {})
+            if method not in mine:
+                loading = self.worker.load(lambda: load_method(models, method, there, mine))
+                mine[method] = loading.result()
+            return mine[method]
 
     def refusal(
         self, method: str, target: str = "", called: Callable[[str], str] = label
@@ -248,7 +238,7 @@ class Engine:
     def prepare(
         self,
         request: Request,
-        should_stop: Callable[[], bool] = lambda: False,
+        should_stop: Stop = lambda: False,
         link: Callable[[Target, Drafter], FarTarget] | None = None,
     ) -> PreparedRun:
         """Prepare a run. UserError for anything that the visitor can fix.
@@ -277,6 +267,6 @@ class Engine:
         return PreparedRun(target, ids, trace, trace.record(events))
 
 
-def decoded(engine: Engine, request: Request, should_stop: Callable[[], bool]) -> Iterator[Event]:
-    with closing(engine.prepare(request, should_stop).events) as events:  # type: ignore[type-var]
+def decoded(engine: Engine, request: Request, should_stop: Stop) -> Iterator[Event]:
+    with closing(engine.prepare(request, should_stop).events) as events:
         yield from events

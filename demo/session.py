@@ -4,6 +4,7 @@ import json
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from threading import Event
 from typing import Any
 
 import gradio as gr
@@ -40,40 +41,16 @@ class Shared:
 class Visit:
     """A visitor's runs. A new run ends the previous one; Stop ends the newest.
 
-    said  the last words of each status line
+    ended  set when the newest run must end, even if it still waits for its turn
+    said   the last words of each status line
     """
 
-    number: int = 0
+    ended: Event = field(default_factory=Event)
     said: dict[int, Any] = field(default_factory=dict)
-    _stopped: int = 0
 
     def begin(self) -> None:
-        """Start a run; returns its number."""
-        self.number += 1
-
-    def stop(self) -> None:
-        """End the newest run, even if it still waits for its turn."""
-        self._stopped = self.number
-
-    def ended(self, number: int) -> bool:
-        """Whether the run of this number must end."""
-        return number != self.number or number <= self._stopped
-
-
-class Visits(dict[str, Visit]):
-    """The current visitors, by session hash.
-
-    Their runs end when they leave, even if they are still waiting.
-    """
-
-    def arrive(self, request: gr.Request) -> Visit:
-        visit = self[request.session_hash or ""] = Visit()
-        return visit
-
-    def leave(self, who: str) -> None:
-        visit = self.pop(who, None)
-        if visit is not None:
-            visit.stop()
+        self.ended.set()
+        self.ended = Event()
 
 
 def connect(
@@ -86,7 +63,7 @@ def connect(
 ) -> Dependency:
     """Connect a button that runs `work`, in turn with all other runs, and one that stops it.
 
-    work     work(visit, should_stop, *inputs) yields values for `outputs`; UserErrors become
+    work     work(should_stop, *inputs) yields values for `outputs`; UserErrors become
              sentences
     outputs  components, a status line first
 
@@ -100,7 +77,7 @@ def connect(
     # Functions, not partials: gradio sees no annotations in partials.
     def begin(visit: Visit | None, request: gr.Request) -> tuple[Any, ...]:
         said = say(waiting(engine), "wait")
-        engine.worker.join(request.session_hash or "")
+        engine.worker.waiting.add(request.session_hash)
         visit = visit or Visit()
         visit.begin()
         buttons = gr.update(interactive=False), gr.update(interactive=True)
@@ -113,7 +90,7 @@ def connect(
                 visit.said[status._id] = given[0]
                 yield given
         finally:
-            engine.worker.leave(request.session_hash or "")
+            engine.worker.waiting.discard(request.session_hash)
 
     def end(visit: Visit) -> tuple[Any, ...]:
         # Again: on a busy page, Stop's status may arrive after the run's.
@@ -121,7 +98,7 @@ def connect(
         return *buttons, visit.said.get(status._id, gr.skip())
 
     def halt(visit: Visit) -> dict[str, Any]:
-        visit.stop()
+        visit.ended.set()
         return gr.update(interactive=False)
 
     def event(when: Any, what: Any, given: Any, shown: Any, **more: Any) -> Dependency:
@@ -143,27 +120,32 @@ def show_results(ended: Dependency, where: str) -> None:
 
 def guarded(work: Work, count: int, visit: Visit, *values: Any) -> Iterator[tuple[Any, ...]]:
     """Run `work` for the newest run of a visit; errors become sentences."""
-    number = visit.number
-    rest: tuple[Any, ...] = (gr.skip(),) * (count - 1)
-    if visit.ended(number):
+    ended, rest = visit.ended, (gr.skip(),) * (count - 1)
+    if ended.is_set():
         yield say("Stopped before it began.", "done"), *rest
         return
     try:
-        for given in work(visit, lambda: visit.ended(number), *values):
+        for given in work(ended.is_set, *values):
             rest = given[1:]  # repeated with an error: see `connect`
             yield given
-    except UserError as error:
-        yield say(str(error), "error"), *rest
-    except gr.Error as error:  # from ZeroGPU: no GPU is free, or no time is left
-        yield say(str(error.message), "error"), *rest
-    except Exception:
-        log.exception("a run failed")
-        yield say(SORRY, "error"), *rest
+    except Exception as error:
+        yield say(sentence(error), "error"), *rest
+
+
+def sentence(error: Exception) -> str:
+    """What a visitor is told of an error; the log gets one that is no mistake of theirs."""
+    match error:
+        case UserError():
+            return str(error)
+        case gr.Error():  # from ZeroGPU: no GPU is free, or no time is left
+            return str(error.message)
+    log.error("a run failed", exc_info=error)
+    return SORRY
 
 
 def waiting(engine: Engine) -> str:
     """What a run is waiting for, as a sentence; "" if it need not wait."""
-    if engine.busy or engine.worker.wanted:
+    if engine.busy or engine.worker.waiting:
         return "Another run is in progress; yours starts next."
     if not engine.ready():
         return "The models are still loading; your run begins when they are ready."

@@ -1,8 +1,8 @@
 """Assembles the page: shared parts, tabs, and their connections."""
 
-import logging
 import os
 from collections.abc import Iterator
+from concurrent.futures import wait
 from functools import partial
 from typing import Any
 
@@ -12,7 +12,7 @@ from starlette.routing import Mount, Route
 
 from demo.access import signed_in
 from demo.common.controls import carry
-from demo.common.elements import SORRY, call, component, say, status_line
+from demo.common.elements import call, component, say, status_line
 from demo.common.scripts import Scripts, modules
 from demo.common.theme import CSS, style_sheet, theme
 from demo.compare import tab as compare
@@ -25,14 +25,11 @@ from demo.live.api import add_decode
 from demo.live.link import Stage
 from demo.network import tab as network
 from demo.results import tab as results
-from demo.session import PRIVATE, Shared, Visits
+from demo.session import PRIVATE, Shared, Visit, sentence
 from demo.tli import tab as tli
 from moa_core.assets import ASSETS
-from moa_core.errors import UserError
 from moa_core.link.session import Limits
 from moa_core.loading.hub import short_name
-
-log = logging.getLogger(__name__)
 
 # Each tab has ID, TITLE and build(demo, shared), which lays the tab out, connects it, and returns
 # its box for the page's prompt, if it has one.
@@ -76,8 +73,13 @@ def build_demo(engine: Engine, note: str = "") -> gr.Blocks:
             visible=len(engine.installed) > 1,
         )  # fmt: skip
         shared = Shared(engine, gr.State(), target, IDS, header)
-        visits = Visits()
-        demo.load(visits.arrive, None, shared.visit, **PRIVATE)
+        visits: dict[str | None, Visit] = {}
+
+        def arrive(request: gr.Request) -> Visit:
+            visit = visits[request.session_hash] = Visit()
+            return visit
+
+        demo.load(arrive, None, shared.visit, **PRIVATE)
         with gr.Tabs(elem_id="tabs", overflow_behavior="wrap") as tabs:
             for module in TABS:
                 with gr.Tab(module.TITLE, id=module.ID) as tab:
@@ -97,8 +99,9 @@ def build_demo(engine: Engine, note: str = "") -> gr.Blocks:
         add_decode(engine)
 
         def gone(request: gr.Request) -> None:
-            engine.worker.leave(request.session_hash or "")
-            visits.leave(request.session_hash or "")
+            engine.worker.waiting.discard(request.session_hash)
+            if visit := visits.pop(request.session_hash, None):
+                visit.ended.set()
 
         demo.unload(gone)
     return demo
@@ -143,10 +146,7 @@ def _machine(engine: Engine, target: str) -> Iterator[dict[str, str]]:
             if (words := engine.said(target) or "Loading the models.") != told:
                 told = words
                 yield say(words, "load")
-            engine.wait(target, LOOK_EVERY)
+            wait([engine.start(target)], LOOK_EVERY)
         yield say(engine.describe(target))
-    except UserError as error:
-        yield say(str(error), "error")
-    except Exception:
-        log.exception("the models did not load")
-        yield say(SORRY, "error")
+    except Exception as error:
+        yield say(sentence(error), "error")

@@ -17,6 +17,7 @@ from typing import TypeVar
 AHEAD = 64  # events computed ahead, so that updating the page does not stop decoding
 LOOK = 0.015  # seconds between checks for events: a wake-up for each would slow decoding
 T = TypeVar("T")
+Stop = Callable[[], bool]  # whether a run must end
 
 
 class Worker:
@@ -24,11 +25,12 @@ class Worker:
 
     inline     whether jobs run in the caller's thread
     gives_way  whether the current run ends as soon as somebody waits
+    waiting    the visitors who have the turn or wait for it
     """
 
     def __init__(self) -> None:
         self.inline = self.gives_way = False
-        self._waiting: set[str] = set()
+        self.waiting: set[str | None] = set()
         self.renew_locks()
 
     def renew_locks(self) -> None:
@@ -67,7 +69,7 @@ class Worker:
         left = threading.Event()
 
         def fill() -> None:
-            with closing(events):  # type: ignore[type-var]
+            with closing(events):
                 for event in events:
                     made.append(event)
                     while len(made) >= AHEAD and not left.is_set():
@@ -89,20 +91,3 @@ class Worker:
             finally:
                 left.set()
                 wait([done])
-
-    def join(self, who: str) -> None:
-        """Wait for the turn, or take it."""
-        self._waiting.add(who)
-
-    @property
-    def wanted(self) -> bool:
-        """Whether anybody has the turn or waits for it."""
-        return bool(self._waiting)
-
-    @property
-    def waits(self) -> int:
-        """How many have the turn or wait for it."""
-        return len(self._waiting)
-
-    def leave(self, who: str) -> None:
-        self._waiting.discard(who)

@@ -8,16 +8,16 @@ file.
 import logging
 import math
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 
 from demo import space
-from demo.worker import Worker
+from demo.worker import Stop
 from moa_core.errors import UserError
 
 try:
@@ -31,21 +31,8 @@ ON = ("1", "t", "true")  # how the package reads SPACES_ZERO_GPU
 MOVING = 15.0  # seconds to move the weights to the GPU; assumed, not measured
 RATE = 25.0  # tokens per second, at least, with 8 billion parameters; assumed
 Job = Callable[..., Iterator[Any]]  # job(engine, *given, should_stop), a module's function
-
-
-class Borrower(Protocol):
-    """The page's engine, which builds on this module."""
-
-    borrows: bool
-    worker: Worker
-
-    @property
-    def installed(self) -> Iterable[str]: ...
-    def load_here(self) -> None: ...
-    def describe(self, target: str) -> str: ...
-
-
-HELD: dict[str, Borrower] = {}  # the engine, in both processes
+Engine = Any  # the page's, which builds on this module
+HELD: dict[str, Engine] = {}  # the engine, in both processes
 
 
 def lent() -> bool:
@@ -53,7 +40,7 @@ def lent() -> bool:
     return spaces is not None and os.environ.get("SPACES_ZERO_GPU", "").lower() in ON
 
 
-def hold(engine: Borrower) -> None:
+def hold(engine: Engine) -> None:
     """Load everything in this thread, before any fork. Does nothing without ZeroGPU.
 
     Until a GPU is borrowed, the package pretends in the main thread that there is one.
@@ -84,9 +71,7 @@ def borrowed_seconds(tokens: int) -> int:
     return seconds
 
 
-def borrow(
-    engine: Borrower, tokens: int, job: Job, *given: Any, should_stop: Callable[[], bool]
-) -> Iterator[Any]:
+def borrow(engine: Engine, tokens: int, job: Job, *given: Any, should_stop: Stop) -> Iterator[Any]:
     """Yield from `job(engine, *given, should_stop)`, on a borrowed GPU under ZeroGPU.
 
     tokens  the most to decode; gives the time to borrow
@@ -97,7 +82,7 @@ def borrow(
     seconds = borrowed_seconds(tokens)
     with engine.worker.turn, TemporaryDirectory(prefix="moa-stop-") as folder:
         stop = Path(folder) / "stop"
-        with closing(_elsewhere(seconds, str(stop), job, given)) as said:  # type: ignore[type-var]
+        with closing(_elsewhere(seconds, str(stop), job, given)) as said:
             for kind, value in said:
                 if should_stop():
                     stop.touch()
@@ -112,7 +97,7 @@ def _work(seconds: int, stop: str, job: Job, given: tuple[Any, ...]) -> Iterator
     torch.set_num_threads(1)  # a thread pool would not have been forked
     HELD["engine"].borrows = False  # here it has the GPU
     try:
-        with closing(job(HELD["engine"], *given, Path(stop).exists)) as made:  # type: ignore[type-var]
+        with closing(job(HELD["engine"], *given, Path(stop).exists)) as made:
             for value in made:
                 yield "yielded", value
     except UserError as error:

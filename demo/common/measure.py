@@ -1,12 +1,13 @@
 """Several methods take turns on one prompt: the order, what counts, and progress."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from time import monotonic
 
 from demo.common.methods import VANILLA, label
 from demo.engine import Engine, Request
+from demo.worker import Stop
 from demo.zero import borrow
 from moa_core.decoding.trace import Prefilled, Trace
 from moa_core.decoding.verify import Exactness, compare_with_plain, first_difference
@@ -15,7 +16,6 @@ from moa_core.errors import UserError
 MOST_REPEATS = 5
 WARM_UP = 16  # tokens that each method decodes first, uncounted
 INTERVAL = 0.25  # seconds between progress updates, which take time from the runs
-Stop = Callable[[], bool]
 
 
 @dataclass(frozen=True)
@@ -96,13 +96,9 @@ def turns(methods: Sequence[str], repeats: int, plain: bool = False) -> list[Pro
 
 
 def measure(
-    engine: Engine,
-    requests: Mapping[str, Request],
-    repeats: int,
-    measured: Measured,
-    should_stop: Stop = lambda: False,
-    plain: bool = False,
-) -> Iterator[Progress]:
+    engine: Engine, requests: Mapping[str, Request], repeats: int, measured: Measured,
+    should_stop: Stop = lambda: False, plain: bool = False,
+) -> Iterator[Progress]:  # fmt: skip
     """Run the requests, named by method, in turns; fill `measured` and yield the progress.
     A stopped run is dropped and ends the measurement. UserError before the first yield.
 
@@ -119,7 +115,7 @@ def measure(
     measured.repeats, measured.traces = repeats, {one.method: [] for one in steps if one.run}
     tokens = sum(_lengths(steps, first.max_new_tokens))
     made = borrow(engine, tokens, taken, dict(requests), steps, should_stop=should_stop)
-    with closing(made) as said:  # type: ignore[type-var]
+    with closing(made) as said:
         for step, trace in said:
             if trace is None:
                 yield step

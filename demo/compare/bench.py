@@ -1,6 +1,6 @@
 """What Side by side shows of a comparison, while it runs and when it has ended."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from html import escape
 from time import monotonic
 from typing import Any
@@ -16,6 +16,7 @@ from demo.compare.rows import Row, rows, table
 from demo.compare.run import Comparison, compare
 from demo.compare.verdict import verdict
 from demo.engine import Engine
+from demo.worker import Stop
 
 OLDER = "<b>The results below are those from before.</b>"
 WIDTHS = {"Method": 140, "τ": 60, "Tokens/s (min–max)": 180, "Tree": 130, "Runs": 60}  # pixels
@@ -53,9 +54,7 @@ def results() -> dict[str, Any]:
     return parts
 
 
-def run(
-    engine: Engine, comparison: Comparison, should_stop: Callable[[], bool]
-) -> Iterator[dict[str, Any]]:
+def run(engine: Engine, comparison: Comparison, should_stop: Stop) -> Iterator[dict[str, Any]]:
     """Run one comparison. Yields changed outputs by name; older results stay until new ones come,
     marked as such."""
     begun = monotonic()

@@ -1,6 +1,6 @@
 """One prompt through several methods, in turns: the plan and its results."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from transformers import PreTrainedTokenizerBase
@@ -8,6 +8,7 @@ from transformers import PreTrainedTokenizerBase
 from demo.common.measure import MOST_REPEATS, Measured, Progress, compare_texts, measure
 from demo.common.methods import RIVAL, VANILLA, ordered
 from demo.engine import Engine, Request
+from demo.worker import Stop
 from moa_core.decoding.tree import AUTO, TreeSettings
 from moa_core.decoding.verify import Exactness, Sampling, first_difference
 from moa_core.errors import UserError
@@ -72,9 +73,7 @@ def usual(engine: Engine, target: str = "") -> list[str]:
     return ordered({engine.default(target), RIVAL, VANILLA} & set(engine.methods(target)))
 
 
-def compare(
-    engine: Engine, comparison: Comparison, should_stop: Callable[[], bool] = lambda: False
-) -> Iterator[Progress]:
+def compare(engine: Engine, comparison: Comparison, should_stop: Stop) -> Iterator[Progress]:
     """Fill a comparison run by run, yielding progress. UserError before the first yield."""
     plan = comparison.plan
     requests = {method: plan.request(method) for method in plan.methods}

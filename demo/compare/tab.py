@@ -1,6 +1,6 @@
 """The tab Side by side: one prompt, several methods, measured in turns and replayed as a race."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from functools import partial
 from typing import Any
@@ -14,8 +14,9 @@ from demo.common.methods import label, ordered
 from demo.compare.bench import results, run
 from demo.compare.run import FEWEST, MOST, Comparison, Plan, usual
 from demo.engine import Engine
-from demo.session import PRIVATE, Shared, Visit, connect, show_results
+from demo.session import PRIVATE, Shared, connect, show_results
 from demo.share import address_of, brought, load_address, named, share_fold, values_of
+from demo.worker import Stop
 from moa_core.decoding.tree import AUTO, TreeSettings
 from moa_core.decoding.verify import Sampling
 
@@ -75,7 +76,7 @@ def build(demo: gr.Blocks, shared: Shared) -> gr.Textbox:
     parts = {"status": status, **results()}
     own = [made[name] for name in NAMES]
 
-    def work(_: Visit, stop: Callable[[], bool], *given: Any) -> Iterator[Any]:
+    def work(stop: Stop, *given: Any) -> Iterator[Any]:
         for changed in run(engine, Comparison(plan=Settings(*given).plan), stop):
             yield tuple(changed.get(name, gr.skip()) for name in parts)
 

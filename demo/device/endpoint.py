@@ -161,7 +161,7 @@ class Device:
             async with asyncio.TaskGroup() as tasks:
                 visitor = BrowserConnection(socket)
                 reading = tasks.create_task(visitor.read())
-                await self._server.attend(visitor)  # type: ignore[arg-type]
+                await self._server.attend(visitor)
                 reading.cancel()
                 await visitor.leave()
         finally:

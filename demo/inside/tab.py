@@ -1,6 +1,6 @@
 """The tab Inside a cycle: each cycle's draft tree, and the drafter's attention."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
@@ -11,8 +11,9 @@ from demo.engine import Engine
 from demo.inside.attention import layers_chart, look_inside, refusal, takeaway, text_chart
 from demo.inside.view import inside_view, packed
 from demo.live.recording import recording
-from demo.session import PRIVATE, Shared, Visit, connect, show_results
+from demo.session import PRIVATE, Shared, connect, show_results
 from demo.share import press_named
+from demo.worker import Stop
 from moa_core.decoding.trace import Trace
 from moa_core.errors import UserError
 from moa_core.text import record_words, tokenizer_of
@@ -51,9 +52,7 @@ def build(demo: gr.Blocks, shared: Shared) -> None:
                 text = plot(elem_id="inside-text-chart")
     pair = gr.State()  # the traces shown
 
-    def look(
-        visit: Visit, stop: Callable[[], bool], shown: Pair, cycle: int
-    ) -> Iterator[tuple[Any, ...]]:
+    def look(_: Stop, shown: Pair, cycle: int) -> Iterator[tuple[Any, ...]]:
         seen = look_inside(engine, shown[0], int(cycle))
         yield (
             say(f"Attention at cycle {seen.cycle + 1} is shown below.", "done"),

@@ -51,7 +51,7 @@ def request(engine: Engine, trial: Trial, prompt: str, target: str) -> Request:
 
 def first_cycles(run: PreparedRun) -> Trace:
     """Run until a cycle has two accepted drafts, or for MOST cycles. UserError if there is none."""
-    with closing(run.events) as events:  # type: ignore[type-var]
+    with closing(run.events) as events:
         for event in events:
             if isinstance(event, Verified) and (len(event.path) > 1 or event.cycle + 1 == MOST):
                 break

@@ -1,6 +1,6 @@
 """How it works: a guided tour for a class, with real runs."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from html import escape
 from typing import Any
 
@@ -11,9 +11,10 @@ from demo.lesson.pictures import PICTURES
 from demo.lesson.run import TRIALS, Trial, drawing, drawn, first_cycles, request, telling
 from demo.lesson.text import ARXIV, GLOSSARY, PROMPT, REFERENCES, STEPS, Step
 from demo.live.recording import recording
-from demo.session import Shared, Visit, connect
+from demo.session import Shared, connect
 from demo.tli.drawing import layers
 from demo.tli.stops import STOPS
+from demo.worker import Stop
 
 ID, TITLE = "how", "How it works"
 
@@ -76,7 +77,7 @@ def _connect(
     shared: Shared, trial: Trial, prompt: gr.Textbox, run: gr.Button, stop: gr.Button,
     status: gr.HTML, result: gr.HTML,
 ) -> None:  # fmt: skip
-    def work(_: Visit, stop: Callable[[], bool], *asked: str) -> Iterator[tuple[Any, ...]]:
+    def work(stop: Stop, *asked: str) -> Iterator[tuple[Any, ...]]:
         trace = first_cycles(shared.engine.prepare(request(shared.engine, trial, *asked), stop))
         at = telling(trace)[1]
         said = f"Cycle {at + 1} of your run: of its first cycles, the one that shows the most."

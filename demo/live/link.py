@@ -15,27 +15,25 @@ and hears
 
 import asyncio
 import json
-import logging
 from collections.abc import Callable
 from contextlib import suppress
 from secrets import token_hex
-from threading import Thread
+from threading import Event, Thread
 from typing import Any
 
-import gradio as gr
 from starlette.requests import HTTPConnection
 from starlette.routing import WebSocketRoute
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
-from demo.common.elements import SORRY
 from demo.common.figures import method_of
 from demo.common.measure import Measured, measure
 from demo.common.tokens.view import Feed, feed_of, paced
 from demo.device.endpoint import own_page
 from demo.engine import Engine
-from demo.live.measure import figures, giving_way, requests_for
+from demo.live.measure import figures, requests_for
 from demo.live.settings import settings_from
-from demo.session import waiting
+from demo.session import sentence, waiting
+from demo.worker import Stop
 from moa_core.decoding.cuttable import Cuttable
 from moa_core.decoding.trace import Trace
 from moa_core.drafters.base import Drafter
@@ -43,13 +41,10 @@ from moa_core.errors import UserError
 from moa_core.model.target import Target
 from moa_core.text import TokenText, record_words, tokenizer_of
 
-log = logging.getLogger(__name__)
-
 ALIVE = 1.0  # seconds between signs of life
 ALONE = 15  # tokens per second while cut: slow enough to read, and to reconnect in time
 MOST = 64  # pages with a link
 MOST_WAITING = 20
-Stop = Callable[[], bool]
 
 
 class Stage:
@@ -99,7 +94,7 @@ class Visitor:
 
     def __init__(self, engine: Engine, say: Callable[[dict[str, Any]], None]) -> None:
         self._engine, self._say, self._who = engine, say, token_hex(8)
-        self._number, self._cut = 0, None  # of the newest job; the link of the run, if it has one
+        self._ended, self._cut = Event(), None  # of the newest job; the link of the run, if any
         self._jobs = {"run": self._run, "measure": self._measure, "open": self._open}
 
     def hear(self, text: str) -> Thread | None:
@@ -117,28 +112,24 @@ class Visitor:
             self.stop()
         elif do in self._jobs:
             self.stop()
-            job = Thread(target=self._guarded, args=(do, asked, self._number), daemon=True)
+            self._ended = Event()
+            job = Thread(target=self._guarded, args=(do, asked, self._ended.is_set), daemon=True)
             job.start()
             return job
         return None
 
     def stop(self) -> None:
         """End the newest job, even if it still waits for its turn."""
-        self._number += 1
+        self._ended.set()
         if self._cut:
             self._cut.restore()
 
-    def _guarded(self, do: str, asked: dict[str, Any], number: int) -> None:
+    def _guarded(self, do: str, asked: dict[str, Any], stop: Stop) -> None:
         """A job whose errors become sentences."""
         try:
-            self._jobs[do](asked, lambda: number != self._number)
-        except UserError as error:
-            self._say({"said": str(error), "kind": "error"})
-        except gr.Error as error:  # from ZeroGPU: no GPU is free, or no time is left
-            self._say({"said": str(error.message), "kind": "error"})
-        except Exception:
-            log.exception("a run failed")
-            self._say({"said": SORRY, "kind": "error"})
+            self._jobs[do](asked, stop)
+        except Exception as error:
+            self._say({"said": sentence(error), "kind": "error"})
 
     def _run(self, asked: dict[str, Any], stop: Stop) -> None:
         engine, after = self._engine, asked.get("after")
@@ -146,15 +137,15 @@ class Visitor:
         lane = "plain" if asked.get("lane") == "plain" else "drafter"
         if lane == "plain":
             request = requests_for(engine, request)["vanilla"]
-        elif engine.worker.waits >= MOST_WAITING:
+        elif len(engine.worker.waiting) >= MOST_WAITING:
             raise UserError("Too many visitors are waiting: try again in a minute.")
         if words := waiting(engine):
             self._say({"said": words, "kind": "wait"})
-        engine.worker.join(self._who)
+        engine.worker.waiting.add(self._who)
         try:
             self._decode(lane, request, stop, after if isinstance(after, int) else None)
         finally:
-            engine.worker.leave(self._who)
+            engine.worker.waiting.discard(self._who)
 
     def _decode(self, lane: str, request: Any, stop: Stop, after: int | None = None) -> None:
         own: list[Cuttable] = []  # this run's link: another run may begin before this one ends
@@ -193,11 +184,14 @@ class Visitor:
     def _measure(self, asked: dict[str, Any], stop: Stop) -> None:
         engine, request = self._engine, settings_from(asked.get("settings")).request
         requests, measured = requests_for(engine, request), Measured()
-        with giving_way(engine):
-            steps = measure(engine, requests, 3, measured, lambda: stop() or engine.worker.wanted)
-            for step in steps:
+        others = engine.worker.waiting
+        engine.worker.gives_way = True  # others are not asked to wait
+        try:
+            for step in measure(engine, requests, 3, measured, lambda: stop() or bool(others)):
                 words = f"run {step.run} of {step.runs}" if step.run else "warming up"
                 self._say({"step": words, "share": round(step.share, 3)})
+        finally:
+            engine.worker.gives_way = False
         if measured.finished < measured.wanted:
             words = "Stopped." if stop() else "Ended for another visitor’s run: ask again."
             self._say({"step": words, "share": None})

@@ -1,7 +1,6 @@
 """The stage's measurement: a method, EAGLE-2 and plain decoding in turns, and what may be said."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -24,16 +23,6 @@ def requests_for(engine: Engine, request: Request) -> dict[str, Request]:
         for name in names
         if name in there or name == request.method
     }
-
-
-@contextmanager
-def giving_way(engine: Engine) -> Iterator[None]:
-    """Run with low priority, so that others are not asked to wait."""
-    engine.worker.gives_way = True
-    try:
-        yield
-    finally:
-        engine.worker.gives_way = False
 
 
 def figures(method: str, traces: Mapping[str, Sequence[Trace]]) -> dict[str, Any]:

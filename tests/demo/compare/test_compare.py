@@ -44,13 +44,14 @@ OTHER = [1, 2, 3, 99, 5, 6, 7]  # leaves 1 ... 7 at its fourth token
 def test_what_cannot_be_compared_is_refused_before_anything_runs(loads, wrong, word):
     with pytest.raises(UserError, match=word) as caught:
         plan = Plan(**{"prompt": PROMPT, "methods": METHODS, **wrong})
-        list(compare(Engine(), Comparison(plan=plan)))
+        list(compare(Engine(), Comparison(plan=plan), lambda: False))
     assert "\n" not in str(caught.value) and not any(hasattr(one, "tree") for one in loads)
 
 
 def test_runs_have_the_plans_sampling_and_tree(loads):
     sampling, tree = Sampling(0.7, seed=5), TreeSettings(2, 2, 3)
-    list(compare(Engine(), Comparison(plan=Plan(PROMPT, METHODS, 2, 5, sampling, tree))))
+    plan = Plan(PROMPT, METHODS, 2, 5, sampling, tree)
+    list(compare(Engine(), Comparison(plan=plan), lambda: False))
     asked = [one for one in loads if hasattr(one, "tree")]
     assert {one.sampling for one in asked} == {sampling} and {one.tree for one in asked} == {tree}
 
@@ -160,7 +161,7 @@ SETTINGS = tab.Settings(PROMPT, "", ["vanilla", "moa-n1"], 2, False, 20, 0.0, 0,
 
 
 def outputs_of(visit, **changed):
-    def work(visit, stop):
+    def work(stop):
         comparison = Comparison(plan=replace(SETTINGS, **changed).plan)
         for made in run(Engine(), comparison, stop):
             yield tuple(made.get(name, gr.skip()) for name in NAMES)
@@ -183,13 +184,13 @@ def test_a_mistake_gets_a_sentence_and_leaves_the_results(loads, visit, changed,
 def test_stop_keeps_what_is_finished_and_leaves_earlier_results(visit, breaks):
     for output in outputs_of(visit, tokens=500):
         if output["status"] != gr.skip() and "run 3 of 4" in output["status"]["text"]:
-            visit.stop()
+            visit.ended.set()
     assert output["status"]["text"] == "Stopped: 2 of 4 runs had finished; these are shown."
     assert list(output["table"]["value"]["Runs"]) == ["1", "1"]
     visit.begin()
     outputs = outputs_of(visit)
     next(outputs)
-    visit.stop()
+    visit.ended.set()
     *_, last = outputs
     assert "nothing new to show" in last["status"]["text"]
     assert last["box"] == gr.skip() and "share" not in last["status"]

@@ -68,7 +68,7 @@ def test_a_run_comes_line_by_line_with_its_times_and_at_last_its_trace(engine):
     page = Page(engine)
     heard = page.ask("run", method="moa")
     assert kinds(heard) == ["run", "first", *["cycle"] * 19, "end", "trace"]
-    assert {line["lane"] for line in heard} == {"drafter"} and not engine.worker.waits
+    assert {line["lane"] for line in heard} == {"drafter"} and not engine.worker.waiting
     head, *lines = heard[:-1]
     assert head["label"] == "MoA N=0" and head["prompt"] == PROMPT
     seconds = [line["s"] for line in lines[:-1]]
@@ -112,17 +112,17 @@ def test_a_stopped_run_keeps_its_trace_and_a_new_one_ends_the_one_before(engine)
 
 def test_who_waits_is_told_and_too_many_are_refused(engine):
     page = Page(engine)
-    engine.worker.join("somebody")
+    engine.worker.waiting.add("somebody")
     assert "yours starts next" in page.ask("run")[0]["said"]
     for number in range(MOST_WAITING):
-        engine.worker.join(str(number))
+        engine.worker.waiting.add(str(number))
     [said] = page.ask("run")
     assert "Too many visitors" in said["said"]
 
 
 def test_a_measurement_gives_way_to_the_next_visitor_and_plain_decoding_waits_its_turn(engine):
     page = Page(engine)
-    engine.worker.join("somebody")
+    engine.worker.waiting.add("somebody")
     said, *_, end, _ = page.ask("run", "plain", method="moa", tokens=50)
     assert "yours starts next" in said["said"] and end["end"] == "length"
     [*_, last] = page.ask("measure", method="moa")
