@@ -8,9 +8,12 @@ import gradio as gr
 
 from demo.common.controls import NUMBERS, SHAPE
 from demo.common.elements import call, say
+from demo.common.methods import ordered
 from demo.engine import Engine
 from demo.session import PRIVATE, Shared
+from moa_core.drafters.names import method_name
 
+Check = Callable[[dict[str, Any], list[str]], None]
 # Browsers and chat programs cut the addresses of longer prompts.
 LONGEST = 1500
 TEXTS = ("target", "method", "methods", "link", "prompt")
@@ -20,8 +23,48 @@ FOREIGN = ("__", "utm_")  # prefixes of names that gradio, the Hub and campaigns
 
 def query_of(settings: Mapping[str, Any]) -> str:
     """Settings as a query string, without empty ones."""
-    known = {name: settings.get(name) for name in (*TEXTS, *NUMBERS)}
+    given = dict(settings)
+    if "tli" in given:
+        given["method"] = method_name(given["method"], int(given["tli"]))
+    if "methods" in given:
+        given["methods"] = ",".join(ordered(given["methods"]))
+    if "auto_tree" in given:
+        given["auto_tree"] = int(given["auto_tree"])
+    known = {name: given.get(name) for name in (*TEXTS, *NUMBERS)}
     return urlencode({name: value for name, value in known.items() if value not in (None, "")})
+
+
+def address_of(tab: str, settings: Mapping[str, Any]) -> tuple[Any, str]:
+    """(status, query string) of a tab's settings; no query if the prompt is too long."""
+    if len(settings.get("prompt") or "") > LONGEST:
+        return say(f"A link holds at most {LONGEST:,} characters of prompt.", "error"), ""
+    return say("The link is ready to copy.", "done"), f"?tab={tab}&{query_of(settings)}"
+
+
+def share_box(
+    prefix: str, tab: str, status: gr.HTML, settings: Mapping[str, Any], **fixed: str
+) -> None:
+    """A button that makes a link, and a box that shows it; ids start with the prefix.
+
+    settings  of the tab: a component for each name
+    fixed     settings without one
+    """
+    button = gr.Button("Make a link to these settings", elem_id=f"{prefix}share")
+    link = gr.Textbox(
+        label="Link", lines=2, interactive=False, buttons=["copy"], elem_id=f"{prefix}link"
+    )
+
+    def make(*values: Any) -> tuple[Any, str]:
+        return address_of(tab, fixed | dict(zip(settings, values, strict=True)))
+
+    button.click(make, [*settings.values()], [status, link], queue=False, **PRIVATE).success(
+        None, link, link, js="query => query && location.origin + location.pathname + query"
+    )
+
+
+def share_fold(prefix: str, *given: Any, **fixed: str) -> None:
+    with gr.Accordion("Share", open=False, elem_id=f"{prefix}share-fold"):
+        share_box(prefix, *given, **fixed)
 
 
 def settings_of(query: Mapping[str, str]) -> tuple[dict[str, Any], list[str]]:
@@ -44,39 +87,6 @@ def settings_of(query: Mapping[str, str]) -> tuple[dict[str, Any], list[str]]:
     return found, wrong
 
 
-def share_box(
-    prefix: str, status: gr.HTML, make: Callable[..., tuple[Any, str]], inputs: Sequence[Any]
-) -> None:
-    """A button that makes a link, and a box that shows it; ids start with the prefix.
-
-    make  from the inputs' values to (status, query string)
-    """
-    button = gr.Button("Make a link to these settings", elem_id=f"{prefix}share")
-    link = gr.Textbox(
-        label="Link", lines=2, interactive=False, buttons=["copy"], elem_id=f"{prefix}link"
-    )
-    button.click(make, list(inputs), [status, link], queue=False, **PRIVATE).success(
-        None, link, link, js="query => query && location.origin + location.pathname + query"
-    )
-
-
-def share_fold(prefix: str, *given: Any) -> None:
-    with gr.Accordion("Share", open=False, elem_id=f"{prefix}share-fold"):
-        share_box(prefix, *given)
-
-
-def address_of(tab: str, settings: Mapping[str, Any]) -> tuple[Any, str]:
-    """(status, query string) of a tab's settings; no query if the prompt is too long."""
-    if len(settings.get("prompt") or "") > LONGEST:
-        return say(f"A link holds at most {LONGEST:,} characters of prompt.", "error"), ""
-    return say("The link is ready to copy.", "done"), f"?tab={tab}&{query_of(settings)}"
-
-
-def named(tab: str, request: gr.Request) -> Mapping[str, str]:
-    """The parameters of the page's address, if it is for this tab."""
-    return request.query_params if request.query_params.get("tab") == tab else {}
-
-
 def brought(engine: Engine, query: Mapping[str, str]) -> tuple[dict[str, Any], list[str]]:
     """The settings that this page takes, and a sentence for each part that cannot be used."""
     given, wrong = settings_of(query)
@@ -93,10 +103,21 @@ def brought(engine: Engine, query: Mapping[str, str]) -> tuple[dict[str, Any], l
     return given, wrong
 
 
-def values_of(
-    given: Mapping[str, Any], wrong: Sequence[str], names: Sequence[str]
+def from_address(
+    engine: Engine, tabs: Sequence[str], tab: str, names: Sequence[str], check: Check, query: Any
 ) -> tuple[Any, ...]:
-    """(status, a value for each name): the status names the unused parts of the address."""
+    """(status, a value for each name) from the page's address, if it is for this tab. The status
+    names the parts that cannot be used; the rest is used.
+
+    tabs   names of the page's tabs; an address without one opens the first
+    check  from settings and reasons: drops those that this tab cannot use, and says why
+    """
+    asked = query.get("tab", tabs[0])
+    mine = tab == (asked if asked in tabs else tabs[0])
+    given, wrong = brought(engine, query if mine else {})
+    if mine and asked not in tabs:
+        wrong.insert(0, f"tab must be one of {', '.join(tabs)}")
+    check(given, wrong)
     reasons = "; ".join(reason.rstrip(".") for reason in wrong)
     words = f"Part of the address was not used: {reasons}."
     status = say(words, "error") if wrong else gr.skip()
@@ -104,19 +125,18 @@ def values_of(
 
 
 def load_address(
-    demo: gr.Blocks, shared: Shared, tab: str, read: Callable[..., Any], outputs: Sequence[Any]
-) -> None:
+    demo: gr.Blocks, shared: Shared, tab: str, status: gr.HTML, settings: Mapping[str, Any],
+    check: Check,
+) -> None:  # fmt: skip
     """Read a tab's settings from the page's address when the page opens, and when a link was
-    followed, which may also press a button.
+    followed, which may also press a button. check: see `from_address`."""
 
-    read  from the request to values for the outputs
-    """
-
-    def taken(request: gr.Request) -> Any:  # gradio sees no annotations in partials
-        return read(request)
+    def taken(request: gr.Request) -> Any:
+        query = request.query_params
+        return from_address(shared.engine, shared.tabs, tab, [*settings], check, query)
 
     for when in (demo.load, shared.header.follow):
-        made = when(taken, None, list(outputs), queue=False, **PRIVATE)
+        made = when(taken, None, [status, *settings.values()], queue=False, **PRIVATE)
     press_named(made.then, tab)
 
 

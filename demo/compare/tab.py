@@ -1,7 +1,6 @@
 """The tab Side by side: one prompt, several methods, measured in turns and replayed as a race."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, fields
 from functools import partial
 from typing import Any
 
@@ -15,7 +14,7 @@ from demo.compare.bench import results, run
 from demo.compare.run import FEWEST, MOST, Comparison, Plan, usual
 from demo.engine import Engine
 from demo.session import PRIVATE, Shared, connect, show_results
-from demo.share import address_of, brought, load_address, named, share_fold, values_of
+from demo.share import load_address, share_fold
 from demo.worker import Stop
 from moa_core.decoding.tree import AUTO, TreeSettings
 from moa_core.decoding.verify import Sampling
@@ -27,33 +26,11 @@ HOW = (
 )
 
 
-@dataclass(frozen=True)
-class Settings:
-    """Values of the controls, in the order in which events send them."""
-
-    prompt: str
-    target: str
-    methods: list[str]
-    repeats: int
-    auto_tree: bool
-    tokens: int
-    temperature: float
-    seed: Any
-    depth: int
-    breadth: int
-    budget: int
-
-    @property
-    def plan(self) -> Plan:
-        shaped = TreeSettings(int(self.depth), int(self.breadth), int(self.budget))
-        return Plan(
-            self.prompt, tuple(ordered(self.methods)), int(self.repeats), int(self.tokens),
-            Sampling(self.temperature, seed=self.seed), AUTO if self.auto_tree else shaped,
-            self.target,
-        )  # fmt: skip
-
-
-NAMES = [one.name for one in fields(Settings)]
+# The controls, in the order in which events send them.
+NAMES = (
+    "prompt", "target", "methods", "repeats", "auto_tree", "tokens", "temperature", "seed",
+    "depth", "breadth", "budget",
+)  # fmt: skip
 LINKED = NAMES[2:]  # what an address sets; all tabs share the prompt
 
 
@@ -74,17 +51,17 @@ def build(demo: gr.Blocks, shared: Shared) -> gr.Textbox:
             made["repeats"] = control("repeats", "compare-")
     made |= folded("compare-", "tokens", "temperature", "seed")
     parts = {"status": status, **results()}
-    own = [made[name] for name in NAMES]
+    made = {name: made[name] for name in NAMES}
 
     def work(stop: Stop, *given: Any) -> Iterator[Any]:
-        for changed in run(engine, Comparison(plan=Settings(*given).plan), stop):
+        for changed in run(engine, Comparison(plan=plan_of(*given)), stop):
             yield tuple(changed.get(name, gr.skip()) for name in parts)
 
-    ended = connect(shared, go, stop, work, own, list(parts.values()))
+    ended = connect(shared, go, stop, work, [*made.values()], [*parts.values()])
     show_results(ended, "compare-results")
-    share_fold("compare-", status, address, own)
-    linked = [made[name] for name in LINKED]
-    load_address(demo, shared, ID, partial(from_address, engine), [status, *linked])
+    share_fold("compare-", ID, status, made)
+    linked = {name: made[name] for name in LINKED}
+    load_address(demo, shared, ID, status, linked, partial(check, engine))
 
     def of_target(target: str) -> dict[str, Any]:
         return gr.update(choices=_named(engine, target), value=usual(engine, target))
@@ -97,17 +74,21 @@ def _named(engine: Engine, target: str = "") -> list[tuple[str, str]]:
     return [(label(name), name) for name in engine.methods(target)]
 
 
-def address(*values: Any) -> tuple[Any, str]:
-    given = dict(zip(NAMES, values, strict=True))
-    given |= {"methods": ",".join(ordered(given["methods"])), "auto_tree": int(given["auto_tree"])}
-    return address_of(ID, given)
+def plan_of(
+    prompt: str, target: str, methods: list[str], repeats: int, auto_tree: bool, tokens: int,
+    temperature: float, seed: Any, *shape: int,
+) -> Plan:  # fmt: skip
+    """The plan for the controls' values, in the order of NAMES."""
+    return Plan(
+        prompt, tuple(ordered(methods)), int(repeats), int(tokens),
+        Sampling(temperature, seed=seed), AUTO if auto_tree else TreeSettings(*map(int, shape)),
+        target,
+    )  # fmt: skip
 
 
-def from_address(engine: Engine, request: gr.Request) -> tuple[Any, ...]:
-    """Settings of an address: status, then a value for each of LINKED."""
-    given, wrong = brought(engine, named(ID, request))
+def check(engine: Engine, given: dict[str, Any], wrong: list[str]) -> None:
+    """The methods of an address, as far as they can run."""
     asked = [name for name in given.pop("methods", "").split(",") if name]
     wrong += [reason for name in asked if (reason := engine.refusal(name, called=str))]
     if known := [name for name in asked if not engine.refusal(name)]:
         given["methods"] = known
-    return values_of(given, wrong, LINKED)

@@ -31,7 +31,7 @@ from demo.common.tokens.view import Feed, feed_of, paced
 from demo.device.endpoint import own_page
 from demo.engine import Engine
 from demo.live.measure import figures, requests_for
-from demo.live.settings import settings_from
+from demo.live.settings import request_from
 from demo.session import sentence, waiting
 from demo.worker import Stop
 from moa_core.decoding.cuttable import Cuttable
@@ -133,7 +133,7 @@ class Visitor:
 
     def _run(self, asked: dict[str, Any], stop: Stop) -> None:
         engine, after = self._engine, asked.get("after")
-        request = settings_from(asked.get("settings")).request
+        request = request_from(asked.get("settings"))
         lane = "plain" if asked.get("lane") == "plain" else "drafter"
         if lane == "plain":
             request = requests_for(engine, request)["vanilla"]
@@ -182,7 +182,7 @@ class Visitor:
         self._say({"said": f"{about} It was recorded elsewhere or earlier.", "kind": "done"})
 
     def _measure(self, asked: dict[str, Any], stop: Stop) -> None:
-        engine, request = self._engine, settings_from(asked.get("settings")).request
+        engine, request = self._engine, request_from(asked.get("settings"))
         requests, measured = requests_for(engine, request), Measured()
         others = engine.worker.waiting
         engine.worker.gives_way = True  # others are not asked to wait

@@ -10,7 +10,7 @@ from demo.common.elements import call, component, status_line, words
 from demo.common.methods import VANILLA, family, label, tli_of
 from demo.engine import Engine
 from demo.live.recording import recording
-from demo.live.settings import NAMES, choose, from_address, link
+from demo.live.settings import NAMES, check, choose
 from demo.session import PRIVATE, Shared
 from demo.share import load_address, share_box
 from demo.tli.stops import slider_bounds, stops_html
@@ -56,7 +56,7 @@ def build(demo: gr.Blocks, shared: Shared) -> gr.Textbox:
     settings = {name: settings[name] for name in NAMES}
     with gr.Accordion("Save, open, share", open=False, elem_id="files"):
         component(FILES, RUN, mount="mountFiles")
-        share_box("", status, partial(link, ID), list(settings.values()))
+        share_box("", ID, status, settings)
     _wire(demo, shared, settings, (run, stop), (status, stops))
     return settings["prompt"]
 
@@ -83,17 +83,16 @@ def _wire(
     buttons: tuple[gr.Button, gr.Button], shows: tuple[gr.HTML, gr.HTML],
 ) -> None:  # fmt: skip
     """Connect Run and Stop, which act in the browser, and the settings."""
-    engine, all_of, (status, stops) = shared.engine, list(settings.values()), shows
-    run, stop = buttons
+    engine, all_of = shared.engine, [*settings.values()]
+    (run, stop), (status, stops) = buttons, shows
     run.click(None, all_of, None, js=call(RUN, "run"), **PRIVATE)
     stop.click(None, None, None, js=call(RUN, "stop"), **PRIVATE)
     told = {"js": call(RUN, "changed"), "trigger_mode": "always_last", **PRIVATE}
     gr.on([demo.load, *(one.change for one in all_of)], None, all_of, None, **told)
     gr.on(
-        [settings["method"].input, settings["tli"].input, shared.target.input],
+        [settings[name].change for name in ("method", "tli", "target")],
         partial(choose, engine), [shared.target, settings["method"], settings["tli"]],
         [settings["tli"], stops], queue=False, trigger_mode="always_last", **PRIVATE,
     )  # fmt: skip
-    read = partial(from_address, engine, shared.tabs)
-    shown = [status, stops, *(settings[name] for name in NAMES[1:])]
-    load_address(demo, shared, ID, read, shown)
+    linked = {name: settings[name] for name in NAMES[1:]}
+    load_address(demo, shared, ID, status, linked, partial(check, engine))

@@ -15,7 +15,7 @@ from demo.engine import Engine
 from demo.live.recording import recording
 from demo.network.recorded import recorded_charts, recorded_html, records_html
 from demo.session import PRIVATE, Shared
-from demo.share import address_of, brought, load_address, named, share_fold, values_of
+from demo.share import load_address, share_fold
 from moa_core.bench.records import recorded
 from moa_core.link.emulator import PRESETS
 
@@ -123,9 +123,9 @@ def _page(demo: gr.Blocks, shared: Shared) -> gr.Textbox:
     for name, button in off.items():
         button.click(None, js=call(BAR, name), **PRIVATE)
     _wire(settings, run, rival)
-    own = [settings[name] for name in LINKED]
-    share_fold("net-", status, partial(link, engine), own)
-    load_address(demo, shared, ID, partial(from_address, engine), [status, *own])
+    own = {name: settings[name] for name in LINKED}
+    share_fold("net-", ID, status, own, target=engine.first)
+    load_address(demo, shared, ID, status, own, partial(check, engine))
     return settings["prompt"]
 
 
@@ -183,15 +183,9 @@ def _wire(settings: dict[str, Any], run: gr.Button, rival: gr.Column) -> None:
     )
 
 
-def link(engine: Engine, *values: Any) -> tuple[Any, str]:
-    return address_of(ID, {"target": engine.first, **dict(zip(LINKED, values, strict=True))})
-
-
-def from_address(engine: Engine, request: gr.Request) -> tuple[Any, ...]:
-    """(status, *LINKED) from this tab's address; the status names the parts that cannot be used."""
-    given, wrong = brought(engine, named(ID, request))
+def check(engine: Engine, given: dict[str, Any], wrong: list[str]) -> None:
+    """The drafter and the link of an address, if there are such."""
     for name, known in (("method", methods_of(engine)), ("link", links())):
         if name in given and given[name] not in known:
             wrong.append(f"{name} must be one of {', '.join(known)}")
             del given[name]
-    return values_of(given, wrong, LINKED)

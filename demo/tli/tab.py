@@ -73,7 +73,7 @@ def link_html(engine: Engine, target: str = "") -> str:
         return ""
     beside = [name for name in (VANILLA, RIVAL) if name in engine.methods(target)]
     methods = ordered([*(method_name("moa", stop) for stop in stops), *beside][:MOST])
-    given = {"methods": ",".join(methods), "tokens": TOKENS, **TREE.as_dict()}
+    given = {"methods": methods, "tokens": TOKENS, **TREE.as_dict()}
     _, query = address_of(compare.ID, given)
     return (
         f'<p><a class="quiet-button" href="{escape(query)}" data-press="{PRESSED[compare.ID]}">'

@@ -1,5 +1,6 @@
 """An engine's surroundings without weights."""
 
+from functools import partial
 from types import SimpleNamespace
 
 import pytest
@@ -8,6 +9,8 @@ import torch
 import demo.engine as module
 from demo.common.methods import ordered
 from demo.session import Visit
+from demo.share import from_address
+from demo.ui import IDS
 from moa_core.decoding.trace import Drafted, Finished, Prefilled, Verified
 from moa_core.decoding.tree import DraftTree, TreeSettings
 from moa_core.drafters.base import Vanilla
@@ -86,6 +89,13 @@ def visit():
     made = Visit()
     made.begin()
     return made
+
+
+def opened(tab, names, engine, query):
+    """(status, {name: value}) of an address, as a tab reads it."""
+    check = partial(tab.check, engine)
+    status, *values = from_address(engine, IDS, tab.ID, names, check, query)
+    return status, dict(zip(names, values, strict=True))
 
 
 def unset(value):

@@ -6,7 +6,6 @@ import urllib.error
 import urllib.parse
 import urllib.request
 from contextlib import contextmanager
-from types import SimpleNamespace
 from urllib.parse import parse_qsl
 
 import gradio as gr
@@ -16,12 +15,12 @@ from demo.access import MOST_PASSWORD, Password, door
 from demo.common.theme import CSS
 from demo.compare import tab as compare
 from demo.engine import Engine
-from demo.share import query_of, settings_of
+from demo.share import address_of, query_of, settings_of
 from demo.space import BUNDLE, GPU_PRESET, NUMBERS, Chosen, chosen_preset, number
 from demo.ui import ICON, build_demo, launch_options
 from moa_core.errors import UserError
 from moa_core.loading.presets import PRESETS
-from tests.demo.conftest import unset
+from tests.demo.conftest import opened, unset
 from tests.serving import fetched
 
 SECRET = "tok-5f1c9e-SECRET"
@@ -176,24 +175,18 @@ def test_settings_come_back_but_for_one_that_cannot_be_used_which_is_named(name,
     assert sentence.startswith(f"{name} must be a number from")
 
 
-def request(query):
-    return SimpleNamespace(query_params=dict(parse_qsl(query.removeprefix("?"))))
-
-
 def brought(query):
     """(status, {name: value}) of an address of Side by side."""
-    status, *values = compare.from_address(Engine(), request(query))
-    return status, dict(zip(compare.LINKED, values, strict=True))
+    return opened(compare, compare.LINKED, Engine(), dict(parse_qsl(query.removeprefix("?"))))
 
 
 def test_a_comparison_comes_back_as_it_was(loads):
-    status, query = compare.address("A & B", "fake", *COMPARED.values())
+    given = COMPARED | {"prompt": "A & B", "target": "fake"}
+    status, query = address_of("compare", given)
     assert status["kind"] == "done" and "prompt=A+%26+B" in query and "tokens=48" in query
     status, found = brought(query)
     assert unset(status) and found == COMPARED
     assert brought(query.replace("&auto_tree=0", ""))[1] == COMPARED  # a shape is a fixed one
-    status, query = compare.address("x" * 2000, "fake", *COMPARED.values())
-    assert query == "" and "1,500 characters" in status["text"]
 
 
 def test_an_address_of_a_comparison_says_what_it_cannot_use(loads):

@@ -157,12 +157,13 @@ NAMES = (
 )  # fmt: skip
 
 
-SETTINGS = tab.Settings(PROMPT, "", ["vanilla", "moa-n1"], 2, False, 20, 0.0, 0, 3, 2, 6)
+GIVEN = (PROMPT, "", ["vanilla", "moa-n1"], 2, False, 20, 0.0, 0, 3, 2, 6)
+SETTINGS = dict(zip(tab.NAMES, GIVEN, strict=True))
 
 
 def outputs_of(visit, **changed):
     def work(stop):
-        comparison = Comparison(plan=replace(SETTINGS, **changed).plan)
+        comparison = Comparison(plan=tab.plan_of(*(SETTINGS | changed).values()))
         for made in run(Engine(), comparison, stop):
             yield tuple(made.get(name, gr.skip()) for name in NAMES)
 

@@ -1,7 +1,6 @@
 """The Live tab: runs over the page's link, saved traces, measurements, settings and links."""
 
 import json
-from types import SimpleNamespace
 
 import pytest
 import torch
@@ -11,15 +10,14 @@ from starlette.websockets import WebSocketDisconnect
 
 from demo.common.elements import SORRY
 from demo.engine import Engine
-from demo.live import settings as live
+from demo.live import tab
 from demo.live.link import MOST_WAITING, Stage, Visitor
 from demo.live.measure import figures, ratio, speed
 from demo.live.settings import NAMES
-from demo.live.tab import ID
-from demo.ui import TABS
+from demo.share import address_of
 from moa_core.decoding.trace import LinkBack, LinkDown, OfflineToken, Prefilled, Trace, Verified
 from moa_core.loading.drafter_files import save_drafter
-from tests.demo.conftest import PROMPT, unset
+from tests.demo.conftest import PROMPT, opened, unset
 from tests.models import save_bundle, useful
 from tests.serving import until
 
@@ -277,15 +275,13 @@ def test_a_file_that_is_no_trace_gets_a_sentence(engine, content, word):
 
 
 def address(engine, **query):
-    request = SimpleNamespace(query_params=query)
-    status, _, *values = live.from_address(engine, [tab.ID for tab in TABS], request)
-    return status, dict(zip(NAMES[1:], values, strict=True))
+    return opened(tab, NAMES[1:], engine, query)
 
 
 def test_an_address_sets_what_it_names(engine):
     status, found = address(engine, method="moa-n1", prompt="Hi", depth="2", tab="live")
     assert unset(status) and unset(found["tokens"])
-    assert (found["prompt"], found["method"], found["tli"]["value"]) == ("Hi", "moa", 1)
+    assert (found["prompt"], found["method"], found["tli"]) == ("Hi", "moa", 1)
     assert found["depth"] == 2 and unset(found["breadth"]) and found["auto_tree"] is False
     assert unset(address(engine, tokens="2")[1]["auto_tree"])
     for query, expected in (({"auto_tree": "1", "depth": "2"}, True), ({"auto_tree": "0"}, False)):
@@ -317,8 +313,8 @@ def test_what_an_address_cannot_set_is_said(engine):
 
 def test_a_link_carries_the_settings_and_refuses_long_prompts():
     given = SETTINGS | {"target": "tiny", "prompt": "A & B", "method": "moa", "tli": 2}
-    status, query = live.link(ID, *given.values())
+    status, query = address_of(tab.ID, given)
     assert query.startswith("?tab=live&target=tiny&method=moa-n2&prompt=A+%26+B&tokens=20")
     assert query.endswith("auto_tree=0") and status["kind"] == "done"
-    status, query = live.link(ID, *(given | {"prompt": "x" * 2000}).values())
+    status, query = address_of(tab.ID, given | {"prompt": "x" * 2000})
     assert query == "" and "1,500 characters" in status["text"]

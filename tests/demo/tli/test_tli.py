@@ -1,7 +1,6 @@
 """The tab Layers (TLI): its sentences, its table, its drawing, and its link to a comparison."""
 
 import re
-from types import SimpleNamespace
 from urllib.parse import parse_qsl
 from xml.etree import ElementTree
 
@@ -14,7 +13,7 @@ from demo.tli.drawing import drawing_html
 from demo.tli.stops import STOPS
 from demo.tli.tab import TREE, advice_html, choices, gains_html, link_html
 from moa_core.loading.catalog import Installed
-from tests.demo.conftest import unset
+from tests.demo.conftest import opened, unset
 from tests.demo.results.made_up import figures, recording
 
 
@@ -42,8 +41,7 @@ def test_every_n_that_is_trained_is_compared_with_one_tree(loads, monkeypatch):
     [(address, press)] = re.findall(r'href="(.+?)" data-press="(.+?)"', link_html(engine))
     assert press == "compare-run"
     query = dict(parse_qsl(address.replace("&amp;", "&").removeprefix("?")))
-    status, *values = compare.from_address(engine, SimpleNamespace(query_params=query))
-    found = dict(zip(compare.LINKED, values, strict=True))
+    status, found = opened(compare, compare.LINKED, engine, query)
     assert unset(status) and found["methods"] == ["moa-n0", "moa-n1", "vanilla"]
     assert [found[name] for name in ("depth", "breadth", "budget")] == [5, 4, 11]
     assert not found["auto_tree"] and str(TREE) == "5-4-11"
