@@ -4,11 +4,7 @@ import json
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
-from typing import Any
 
-import gradio as gr
-
-from demo.common.elements import component
 from demo.common.figures import many, name_of
 from demo.common.methods import label
 from demo.engine import Engine, PreparedRun, Request
@@ -64,10 +60,6 @@ def first_cycles(run: PreparedRun) -> Trace:
         )
     record_words(run.trace, run.target.tokenizer)
     return run.trace
-
-
-def drawing(**kwargs: Any) -> gr.HTML:
-    return component('<div class="how-tree" hidden></div>', "lesson/tree.js", **kwargs)
 
 
 def telling(*runs: Trace) -> tuple[Trace, int]:

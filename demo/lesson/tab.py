@@ -6,10 +6,10 @@ from typing import Any
 
 import gradio as gr
 
-from demo.common.elements import say, status_line, words
+from demo.common.elements import component, say, status_line, words
 from demo.lesson.pictures import PICTURES
-from demo.lesson.run import TRIALS, Trial, drawing, drawn, first_cycles, request, telling
-from demo.lesson.text import ARXIV, GLOSSARY, PROMPT, REFERENCES, STEPS, Step
+from demo.lesson.run import TRIALS, Trial, drawn, first_cycles, request, telling
+from demo.lesson.text import ARXIV, GLOSSARY, PRESSED, PROMPT, REFERENCES, STEPS, Step, address
 from demo.live.recording import recording
 from demo.session import Shared, connect
 from demo.tli.drawing import layers
@@ -24,8 +24,9 @@ def build(demo: gr.Blocks, shared: Shared) -> None:
     words(_overview(), elem_id="how-overview")
     prompt = None
     for number, step in enumerate(STEPS, 1):
-        trial, draw = TRIALS.get(step.trial), PICTURES.get(step.id)
-        first = _recorded(trial) if trial else ("", "")
+        name, draw = step.trial, PICTURES.get(step.id)
+        trial = TRIALS.get(name)
+        said, value = _recorded(trial) if trial else ("", "")
         with gr.Column(elem_classes="how-step", elem_id=f"how-{step.id}"):
             with gr.Row(equal_height=False):
                 with gr.Column(min_width=300):
@@ -35,24 +36,24 @@ def build(demo: gr.Blocks, shared: Shared) -> None:
                             PROMPT, label="Prompt for the examples on this page", lines=1,
                             max_lines=4, elem_id="how-prompt",
                         )  # fmt: skip
-                        parts = _controls(step.trial, first[0])
+                        parts = _controls(name, trial.button, said)
                 with gr.Column(min_width=300):
                     if draw:
                         words(f"<figure>{draw()}</figure>")
                     else:
-                        result = _drawn(step.trial, first[1])
-            if trial and prompt:
+                        result = _drawn(name, value)
+            if trial:
                 if draw:  # a chain of twelve needs the whole width
-                    result = _drawn(step.trial, first[1])
+                    result = _drawn(name, value)
                 _connect(shared, trial, prompt, *parts, result)
             words(_question(step))
     words(_after(), elem_id="how-after")
 
 
-def _controls(name: str, said: str) -> tuple[gr.Button, gr.Button, gr.HTML]:
+def _controls(name: str, verb: str, said: str) -> tuple[gr.Button, gr.Button, gr.HTML]:
     """Run, Stop and a status line of a trial."""
     with gr.Row():
-        run = gr.Button(TRIALS[name].button, variant="primary", size="md", scale=0, min_width=210,
+        run = gr.Button(verb, variant="primary", size="md", scale=0, min_width=210,
                         elem_id=f"how-{name}-run")  # fmt: skip
         stop = gr.Button("Stop", interactive=False, size="md", scale=0, min_width=90,
                          elem_id=f"how-{name}-stop")  # fmt: skip
@@ -61,7 +62,8 @@ def _controls(name: str, said: str) -> tuple[gr.Button, gr.Button, gr.HTML]:
 
 
 def _drawn(name: str, value: str) -> gr.HTML:
-    return drawing(value=value, elem_id=f"how-{name}-result")
+    template = '<div class="how-tree" hidden></div>'
+    return component(template, "lesson/tree.js", value, elem_id=f"how-{name}-result")
 
 
 def _recorded(trial: Trial) -> tuple[str, str]:
@@ -91,13 +93,11 @@ def for_class() -> list[dict[str, Any]]:
     about N by N."""
     unseen = {name: [PICTURES[name]()] for name in ("observing", "training")}
     unseen["tli"] = [layers(stop, "tli") for stop in STOPS]
+    shown = ("title", "ask", "question", "answer")
     return [
-        {
-            "title": step.title, "ask": step.ask, "question": step.question, "answer": step.answer,
-            "pictures": unseen.get(step.id, []),
-        }
+        {name: getattr(step, name) for name in shown} | {"pictures": unseen.get(step.id, [])}
         for step in STEPS
-    ]  # fmt: skip
+    ]
 
 
 def _overview() -> str:
@@ -112,22 +112,21 @@ def _overview() -> str:
 def _lesson(number: int, step: Step) -> str:
     """A step's text, and the links to its tabs."""
     links = "".join(
-        f'<a class="how-link quiet-button" href="{escape(link.address)}" data-press="{link.press}">'
-        f"{escape(link.words)} →</a>"
+        f'<p class="how-links"><a class="how-link quiet-button" href="{escape(address(link))}" '
+        f'data-press="{PRESSED.get(link["tab"], "")}">{escape(link["words"])} →</a></p>'
         for link in step.links
     )
     return (
         f'<h2><span class="how-number">{number}</span> {escape(step.title)}</h2>'
         f'<p class="how-body">{escape(step.text)}</p>'
-        f'<p class="how-lead"><b>Try it.</b> {escape(step.lead)}</p>'
-        + (f'<p class="how-links">{links}</p>' if links else "")
+        f'<p class="how-lead"><b>Try it.</b> {escape(step.lead)}</p>{links}'
     )
 
 
 def _question(step: Step) -> str:
     return (
-        f'<details class="how-question"><summary><b>Check:</b> {escape(step.question)}</summary>'
-        f"<p>{escape(step.answer)}</p></details>"
+        '<details class="how-question"><summary><b>Check:</b> '
+        f"{escape(step.question)}</summary><p>{escape(step.answer)}</p></details>"
     )
 
 
