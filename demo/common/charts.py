@@ -5,8 +5,7 @@ Every chart is a pure function of numbers. Colour is never the only cue: parts a
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
 from textwrap import wrap
 from typing import Any
 
@@ -23,7 +22,7 @@ ACCEPTED, BONUS = mark("accepted"), mark("bonus")
 PHASES = {"draft": mark("drafter"), "verify": mark("bonus"), "other": mark("plain")}
 PATTERNS = {"draft": "", "verify": "/", "other": "."}
 SIGNED = 48  # characters of a signature's line, for a phone
-SPARSE = 24  # most points in a line: a chart cannot show more
+SPARSE = 24  # points in a line, about: a chart cannot show more
 DASHES = {VANILLA: "dot", RIVAL: "dash", "moa-n1": "dashdot", "moa-n3": "longdash"}
 MIXED = "longdashdot"  # with n-gram lookup, in the drafter's own colour
 DOTTED = {"color": INK, "width": 1.5, "dash": "dot"}
@@ -126,37 +125,17 @@ def line(
     )  # fmt: skip
 
 
-@dataclass(frozen=True)
-class Lane:
-    """One method's runs, for charts over tokens.
-
-    tau      None: it had no cycle
-    tokens   new tokens, after the prefill and after each cycle of the middle run
-    seconds  until then
-    """
-
-    method: str
-    tau: float | None
-    tokens: list[int]
-    seconds: list[float]
-
-    @classmethod
-    def of(cls, method: str, traces: Sequence[Trace]) -> Lane:
-        trace = middle(traces)
-        tokens, seconds, spent, count = [], [], 0.0, 0
-        for event in trace.events:
-            spent += time_of(event)
-            if isinstance(event, Prefilled | Verified):
-                count += 1 if isinstance(event, Prefilled) else len(event.emitted)
-                tokens.append(count)
-                seconds.append(round(spent, 5))
-        step = max(1, len(tokens) // SPARSE)
-        kept = [at for at in range(len(tokens)) if at % step == 0 or at == len(tokens) - 1]
-        return cls(method, trace.tau, [tokens[at] for at in kept], [seconds[at] for at in kept])
-
-    @property
-    def label(self) -> str:
-        return label(self.method)
+def growth(trace: Trace) -> tuple[list[int], list[float]]:
+    """New tokens after the prefill and after each cycle, and seconds until then: up to SPARSE."""
+    points, spent, count = [], 0.0, 0
+    for event in trace.events:
+        spent += time_of(event)
+        if isinstance(event, Prefilled | Verified):
+            count += 1 if isinstance(event, Prefilled) else len(event.emitted)
+            points.append((count, round(spent, 5)))
+    step = max(1, len(points) // SPARSE)
+    kept = [one for at, one in enumerate(points) if at % step == 0 or at == len(points) - 1]
+    return [count for count, _ in kept], [seconds for _, seconds in kept]
 
 
 def middle(traces: Sequence[Trace]) -> Trace:
@@ -169,15 +148,15 @@ def dash(method: str) -> str:
     return MIXED if method.endswith(LOOKUP) else DASHES.get(method, "solid")
 
 
-def latency(lanes: Sequence[Lane], x: str = "", y: str = "") -> go.Figure:
-    drawn = [
-        line(
-            lane.tokens, lane.seconds, lane.label, colour(lane.method),
-            f"{lane.label}: %{{x}} tokens after %{{y:.3f}} s",
-            line={"dash": dash(lane.method)},
-        )
-        for lane in lanes
-    ]  # fmt: skip
-    words = [f"{lane.label} {lane.seconds[-1]:.2f} s" for lane in lanes if lane.seconds]
+def latency(runs: Mapping[str, Trace]) -> go.Figure:
+    """A line per method."""
+    drawn, words = [], []
+    for method, trace in runs.items():
+        tokens, seconds = growth(trace)
+        name = label(method)
+        hover = f"{name}: %{{x}} tokens after %{{y:.3f}} s"
+        shape = {"dash": dash(method)}
+        drawn.append(line(tokens, seconds, name, colour(method), hover, line=shape))
+        words.append(f"{name} {seconds[-1]:.2f} s")
     title = "Latency: seconds until each token"
-    return chart(drawn, title, x, y, words or ["no token"], showlegend=True)
+    return chart(drawn, title, "tokens", "seconds", words, showlegend=True)

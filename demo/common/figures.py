@@ -105,6 +105,12 @@ def time_of(event: Event) -> float:
     return 0.0
 
 
+def drafts(trace: Trace) -> tuple[int, int]:
+    """How many nodes were drafted, and how many of them were accepted."""
+    drafted = sum(len(event.tree) - 1 for event in trace.of(Drafted))
+    return drafted, sum(len(event.path) for event in trace.of(Verified))
+
+
 def about_of(trace: Trace) -> str:
     machine = trace.about.get("machine", {})
     tree = recorded_tree(trace)

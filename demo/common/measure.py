@@ -9,7 +9,7 @@ from demo.common.methods import VANILLA, label
 from demo.engine import Engine, Request
 from demo.worker import Stop
 from demo.zero import borrow
-from moa_core.decoding.trace import Prefilled, Trace
+from moa_core.decoding.trace import Trace
 from moa_core.decoding.verify import Exactness, compare_with_plain, first_difference
 from moa_core.errors import UserError
 
@@ -22,13 +22,15 @@ INTERVAL = 0.25  # seconds between progress updates, which take time from the ru
 class Progress:
     """The current run, and the overall progress.
 
-    phase  warm-up (not counted), plain (plain decoding for its text, not counted), run
-    share  of the whole work that is done, 0 to 1
-    run    number of this counted run, from 1, of `runs`; 0 before the first
+    phase   warm-up (not counted), plain (plain decoding for its text, not counted), run
+    tokens  the most that it decodes
+    share   of the whole work that is done, 0 to 1
+    run     number of this counted run, from 1, of `runs`; 0 before the first
     """
 
     phase: str
     method: str
+    tokens: int
     share: float = 0.0
     repeat: int = 0
     repeats: int = 0
@@ -74,15 +76,15 @@ class Measured:
         return own[0].output_ids if own else None
 
 
-def turns(methods: Sequence[str], repeats: int, plain: bool = False) -> list[Progress]:
-    """Every run in order: each method's warm-up, then the counted ones.
+def turns(methods: Sequence[str], repeats: int, tokens: int, plain: bool) -> list[Progress]:
+    """Every run in order: each method's warm-up, then the counted ones of so many tokens.
 
     Each repeat starts with another method, so that other load on the machine affects all of
     them. plain: also an uncounted run of plain decoding.
     """
-    found = [Progress("warm-up", method) for method in methods]
+    found = [Progress("warm-up", method, min(WARM_UP, tokens)) for method in methods]
     if plain:
-        found.append(Progress("plain", VANILLA))
+        found.append(Progress("plain", VANILLA, tokens))
     runs = repeats * len(methods)
     order = [
         (repeat, methods[(repeat + place) % len(methods)])
@@ -90,7 +92,7 @@ def turns(methods: Sequence[str], repeats: int, plain: bool = False) -> list[Pro
         for place in range(len(methods))
     ]
     return found + [
-        Progress("run", method, 0.0, repeat + 1, repeats, run, runs)
+        Progress("run", method, tokens, 0.0, repeat + 1, repeats, run, runs)
         for run, (repeat, method) in enumerate(order, 1)
     ]
 
@@ -109,11 +111,11 @@ def measure(
         if refusal := engine.refusal(request.method, request.target):
             raise UserError(refusal)
     engine.prepare(first)  # refuses a prompt or a length
-    steps = turns(list(requests), repeats, plain)
+    steps = turns(list(requests), repeats, first.max_new_tokens, plain)
     if plain:
         requests = {**requests, VANILLA: replace(first, method=VANILLA)}
     measured.repeats, measured.traces = repeats, {one.method: [] for one in steps if one.run}
-    tokens = sum(_lengths(steps, first.max_new_tokens))
+    tokens = sum(step.tokens for step in steps)
     made = borrow(engine, tokens, taken, dict(requests), steps, should_stop=should_stop)
     with closing(made) as said:
         for step, trace in said:
@@ -129,30 +131,24 @@ def taken(
     engine: Engine, requests: Mapping[str, Request], steps: Sequence[Progress], should_stop: Stop
 ) -> Iterator[tuple[Progress, Trace | None]]:
     """Do the runs. Yields progress, and each finished run except warm-ups."""
-    lengths = _lengths(steps, next(iter(requests.values())).max_new_tokens)
-    total, done = sum(lengths), 0
-    for step, length in zip(steps, lengths, strict=True):
+    total, done = sum(step.tokens for step in steps), 0
+    for step in steps:
         yield replace(step, share=done / total), None
         if should_stop():
             return
-        run = engine.prepare(replace(requests[step.method], max_new_tokens=length), should_stop)
-        tokens, due = 0, monotonic() + INTERVAL
+        request = replace(requests[step.method], max_new_tokens=step.tokens)
+        run, due = engine.prepare(request, should_stop), monotonic() + INTERVAL
         with closing(run.events):
-            for event in run.events:
-                new = getattr(event, "emitted", ())
-                tokens += 1 if isinstance(event, Prefilled) else len(new)
+            for _ in run.events:
                 if monotonic() >= due:
-                    yield replace(step, share=(done + tokens) / total), None
+                    share = (done + len(run.trace.output_ids)) / total
+                    yield replace(step, share=share), None
                     due = monotonic() + INTERVAL
         if run.trace.reason == "stopped":
             return
         if step.phase != "warm-up":
             yield step, run.trace
-        done += length
-
-
-def _lengths(steps: Sequence[Progress], length: int) -> list[int]:
-    return [min(WARM_UP, length) if step.phase == "warm-up" else length for step in steps]
+        done += step.tokens
 
 
 def compare_texts(engine: Engine, request: Request, ours: list[int], plain: list[int]) -> Exactness:

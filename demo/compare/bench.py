@@ -8,7 +8,7 @@ from typing import Any
 import gradio as gr
 
 from demo.common.by_method import RATE, TAU, figures, times
-from demo.common.charts import PATTERNS, Lane, latency, signed
+from demo.common.charts import PATTERNS, latency, signed
 from demo.common.elements import STOPPING, plot, say, words
 from demo.common.figures import about_of
 from demo.compare.race import race, race_view, recorded_race
@@ -68,13 +68,12 @@ def run(engine: Engine, comparison: Comparison, should_stop: Stop) -> Iterator[d
         yield {"status": status}
         return
     shape = table(found, comparison.plan.sampling.greedy)
-    lanes = [Lane.of(row.method, comparison.traces[row.method]) for row in found]
-    drawn = charts(found) | {"latency": latency(lanes, "tokens", "seconds")}
+    drawn = charts(found)
     yield {
         "status": status,
         "box": gr.update(visible=True, elem_classes=""),
         "verdict": told(verdict(found)),
-        "race": race(comparison, found),
+        "race": race(found),
         **{name: signed(figure, sign(comparison)) for name, figure in drawn.items()},
         "table": gr.update(value=shape, column_widths=[WIDTHS.get(name, 100) for name in shape]),
     }
@@ -87,16 +86,17 @@ def told(said: Sequence[str]) -> str:
 
 
 def charts(rows: Sequence[Row]) -> dict[str, Any]:
-    """τ, speed, and where a cycle's time goes, by name."""
+    """τ, speed, when each token came, and where a cycle's time goes, by name."""
     rates = {row.method: row.rate for row in rows if row.rate}
     spent = {
-        row.method: {name: 1000 * row.seconds.get(name, 0.0) / row.cycles for name in PATTERNS}
+        row.method: {phase: 1000 * row.trace.seconds[phase] / row.cycles for phase in PATTERNS}
         for row in rows
         if row.cycles > 0
     }
     return {
         "tau": figures({row.method: row.tau for row in rows if row.tau}, *TAU),
         "rate": figures(rates, *RATE[:2], 1),
+        "latency": latency({row.method: row.trace for row in rows}),
         "phases": times(spent),
     }
 

@@ -11,14 +11,12 @@ from typing import Any
 
 import gradio as gr
 
-from demo.common.charts import middle
 from demo.common.elements import component
 from demo.common.figures import Spread
 from demo.common.tokens.view import feed_of
 from demo.compare.rows import Row, rows
 from demo.compare.run import Comparison, Plan
 from demo.live.recording import REPEATS, recording
-from moa_core.text import record_words
 
 
 def race_view(value: Any = None, **kwargs: Any) -> gr.HTML:
@@ -26,8 +24,8 @@ def race_view(value: Any = None, **kwargs: Any) -> gr.HTML:
     return component(template, "compare/race.js", value=value, **kwargs)
 
 
-def race(comparison: Comparison, rows: Sequence[Row]) -> dict[str, Any]:
-    """The view's value, a lane per row. Without a tokenizer, the traces must have their words."""
+def race(rows: Sequence[Row]) -> dict[str, Any]:
+    """The view's value, a lane per row, whose trace has its words."""
     rates, runs = [row.rate for row in rows if row.rate], max(row.runs for row in rows)
 
     def rank(row: Row) -> int | None:
@@ -35,7 +33,7 @@ def race(comparison: Comparison, rows: Sequence[Row]) -> dict[str, Any]:
             return None
         return sum(_surely(rate, row.rate) for rate in rates) if row.rate else len(rates)
 
-    lanes = [{"lines": _lines(comparison, row), "rank": rank(row)} for row in rows]
+    lanes = [{"lines": feed_of(row.trace, row.method), "rank": rank(row)} for row in rows]
     return {"id": token_hex(4), "repeats": runs, "lanes": lanes}
 
 
@@ -51,7 +49,7 @@ def recorded_race() -> dict[str, Any] | None:
         return None
     traces = {one.about["method"]: [one] for one in (kept.trace, kept.rival, kept.plain)}
     comparison = Comparison(plan=Plan(kept.trace.about["prompt"], tuple(traces)), traces=traces)
-    made = race(comparison, rows(comparison))
+    made = race(rows(comparison))
     over = kept.measured["over"]  # of all its repeats; None: too close to call
     level = {kept.trace.about["method"], *(name for name in over if over[name] is None)}
     order = sorted(traces, key=lambda name: sum(traces[name][0].seconds.values()))
@@ -60,10 +58,3 @@ def recorded_race() -> dict[str, Any] | None:
         name = lane["lines"][0]["method"]
         lane["rank"] = best if name in level else order.index(name)
     return made | {"repeats": REPEATS, "recorded": kept.trace.about["prompt"]}
-
-
-def _lines(comparison: Comparison, row: Row) -> list[dict[str, Any]]:
-    trace = middle(comparison.traces[row.method])
-    if comparison.tokenizer is not None:
-        record_words(trace, comparison.tokenizer)
-    return feed_of(trace, row.method)

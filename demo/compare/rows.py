@@ -6,10 +6,10 @@ from dataclasses import dataclass
 import pandas as pd
 
 from demo.common.charts import middle
-from demo.common.figures import Spread, recorded_tree
+from demo.common.figures import Spread, drafts, recorded_tree
 from demo.common.methods import VANILLA, label
 from demo.compare.run import Comparison
-from moa_core.decoding.trace import Drafted, Trace, Verified
+from moa_core.decoding.trace import Trace
 from moa_core.decoding.tree import TreeSettings
 from moa_core.decoding.verify import first_difference
 
@@ -20,9 +20,7 @@ DIGITS = {"tau": ".2f", "rate": ".1f", "ratio": ".2f"}  # digits shown
 class Row:
     """One method's measurements.
 
-    Text, times and counts all come from one run: the one with the median speed (the slower of
-    two).
-
+    trace    the run that texts, times and counts come from: see `middle`
     tau      tokens gained per target forward after the prefill, bonus included; None: no cycle
     rate     tokens per second of the whole run, prefill included
     decoding tokens per second after the prefill; None: no token after the first
@@ -31,24 +29,19 @@ class Row:
     gap      logit of plain decoding's token minus this one's there, greedy; None: not known
     speedup  tokens per second divided by vanilla's, if vanilla was compared
     tree     None for vanilla, which drafts nothing
-    seconds  of the middle run, by phase
     """
 
     method: str
     runs: int
+    trace: Trace
     tau: Spread | None
     rate: Spread | None
     decoding: Spread | None
-    tokens: int
-    calls: int
-    drafted: int
-    accepted: int
     same: bool | None
     differs: int | None
     gap: float | None
     speedup: float | None
     tree: TreeSettings | None
-    seconds: dict[str, float]
 
     @property
     def label(self) -> str:
@@ -56,11 +49,7 @@ class Row:
 
     @property
     def cycles(self) -> int:
-        return self.calls - 1
-
-    @property
-    def acceptance(self) -> float | None:
-        return self.accepted / self.drafted if self.drafted else None
+        return self.trace.target_calls - 1
 
 
 def rows(comparison: Comparison) -> list[Row]:
@@ -79,32 +68,23 @@ def _row(method: str, traces: Sequence[Trace], of: Comparison, plain: float | No
     return Row(
         method=method,
         runs=len(traces),
+        trace=trace,
         tau=_spread(trace.tau, [each.tau for each in traces]),
         rate=_spread(rate, [each.tokens_per_second for each in traces]),
         decoding=_spread(
             trace.decode_tokens_per_second, [each.decode_tokens_per_second for each in traces]
         ),
-        tokens=len(trace.output_ids),
-        calls=trace.target_calls,
-        drafted=sum(len(event.tree) - 1 for event in trace.of(Drafted)),
-        accepted=sum(len(event.path) for event in trace.of(Verified)),
         same=None if text is None else not places,
         differs=min(places) + 1 if places else None,
         gap=of.parted[method].gap if method in of.parted else None,
         speedup=rate / plain if rate and plain else None,
         tree=None if method == VANILLA else recorded_tree(trace),
-        seconds=trace.seconds,
     )
 
 
 def _spread(value: float | None, all_of: Sequence[float | None]) -> Spread | None:
     found = [each for each in all_of if each is not None]
     return None if value is None else Spread(value, min(found), max(found))
-
-
-def against(rows: Sequence[Row], method: str) -> Row | None:
-    """The measured row of a method, if there is one."""
-    return next((row for row in rows if row.method == method and row.rate), None)
 
 
 def digits(value: float | None, kind: str) -> str:
@@ -118,13 +98,14 @@ def table(rows: Sequence[Row], greedy: bool = True) -> pd.DataFrame:
 
 def _shown(row: Row, greedy: bool) -> dict[str, str]:
     how = "greedy" if greedy else "sampling"
+    drafted, accepted = drafts(row.trace)
     return {
         "Method": row.label,
         "τ": digits(row.tau and row.tau.middle, "tau"),
         "Tokens/s (min–max)": _ranged(row.rate, "rate"),
         "Decoding alone": digits(row.decoding and row.decoding.middle, "rate"),
-        "Model calls": str(row.calls),
-        "Acceptance rate": "–" if row.acceptance is None else f"{100 * row.acceptance:.1f} %",
+        "Model calls": str(row.trace.target_calls),
+        "Acceptance rate": f"{100 * accepted / drafted:.1f} %" if drafted else "–",
         f"Same text as plain {how}?": _sameness(row),
         "Speed-up over plain": f"{digits(row.speedup, 'ratio')} ×" if row.speedup else "–",
         "Tree": _tree(row),
@@ -134,7 +115,7 @@ def _shown(row: Row, greedy: bool) -> dict[str, str]:
 
 def _tree(row: Row) -> str:
     """The tree's shape, or the mean number of drafts of automatic trees."""
-    mean = row.drafted / row.cycles if row.cycles > 0 else 0
+    mean = drafts(row.trace)[0] / row.cycles if row.cycles > 0 else 0
     auto = row.tree is not None and row.tree.auto
     return f"auto, {mean:.1f} guesses" if auto else str(row.tree or "–")
 

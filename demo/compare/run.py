@@ -3,8 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from transformers import PreTrainedTokenizerBase
-
+from demo.common.charts import middle
 from demo.common.measure import MOST_REPEATS, Measured, Progress, compare_texts, measure
 from demo.common.methods import RIVAL, VANILLA, ordered
 from demo.engine import Engine, Request
@@ -12,6 +11,7 @@ from demo.worker import Stop
 from moa_core.decoding.tree import AUTO, TreeSettings
 from moa_core.decoding.verify import Exactness, Sampling, first_difference
 from moa_core.errors import UserError
+from moa_core.text import record_words
 
 FEWEST, MOST = 2, 5
 
@@ -59,12 +59,10 @@ class Plan:
 class Comparison(Measured):
     """A plan and its finished runs.
 
-    tokenizer  the target's, set at the end
-    parted     by method: where its greedy text first differs from plain decoding's
+    parted  by method: where its greedy text first differs from plain decoding's
     """
 
     plan: Plan = field(kw_only=True)
-    tokenizer: PreTrainedTokenizerBase | None = None
     parted: dict[str, Exactness] = field(default_factory=dict)
 
 
@@ -79,7 +77,8 @@ def compare(engine: Engine, comparison: Comparison, should_stop: Stop) -> Iterat
     requests = {method: plan.request(method) for method in plan.methods}
     plain = VANILLA not in plan.methods
     yield from measure(engine, requests, plan.repeats, comparison, should_stop, plain)
-    comparison.tokenizer = engine.target(plan.target).tokenizer
+    for traces in filter(None, comparison.traces.values()):
+        record_words(middle(traces), engine.target(plan.target).tokenizer)
     comparison.parted = partings(engine, comparison)
 
 

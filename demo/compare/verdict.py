@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from demo.common.figures import leaders, listed
 from demo.common.methods import VANILLA
-from demo.compare.rows import Row, against, digits
+from demo.compare.rows import Row, digits
 
 
 def verdict(rows: Sequence[Row]) -> list[str]:
@@ -26,7 +26,7 @@ def _speed(measured: Sequence[Row]) -> str:
     """Who wrote fastest, against plain decoding, or else against the next."""
     rates = {row.label: row.rate for row in measured if row.rate}
     order, ahead = sorted(rates, key=lambda name: -rates[name].middle), leaders(rates)
-    plain = against(measured, VANILLA)
+    plain = next((row for row in measured if row.method == VANILLA), None)
     over = plain.label if plain else order[1]
     times = {name: f"{digits(one.over(rates[over]).middle, 'ratio')} ×"
              for name, one in rates.items() if name != over}  # fmt: skip

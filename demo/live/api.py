@@ -8,9 +8,10 @@ from typing import Any
 
 import gradio as gr
 
+from demo.common.figures import drafts
 from demo.common.tokens.view import paced
 from demo.engine import FIXED_TREE, Engine, Request
-from moa_core.decoding.trace import Drafted, Trace, Verified
+from moa_core.decoding.trace import Trace, Verified
 from moa_core.decoding.tree import AUTO, TreeSettings
 from moa_core.decoding.verify import Sampling
 from moa_core.errors import UserError
@@ -77,8 +78,7 @@ def figures(trace: Trace) -> dict[str, Any]:
     """The figures of a run so far, for `decode`."""
     after = {phase: trace.seconds.get(phase, 0.0) for phase in ("draft", "verify", "other")}
     spent, cycles = sum(after.values()), len(trace.of(Verified))
-    drafted = sum(len(event.tree) - 1 for event in trace.of(Drafted))
-    accepted = sum(len(event.path) for event in trace.of(Verified))
+    drafted, accepted = drafts(trace)
     found = {
         "tokens": len(trace.output_ids),
         "rate": trace.tokens_per_second,

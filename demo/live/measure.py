@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from demo.common.charts import Lane
+from demo.common.charts import growth, middle
 from demo.common.figures import Spread, about_of
 from demo.common.methods import RIVAL, VANILLA, colour, label
 from demo.engine import Engine, Request
@@ -41,10 +41,10 @@ def figures(method: str, traces: Mapping[str, Sequence[Trace]]) -> dict[str, Any
 
 
 def _lane(name: str, traces: Sequence[Trace]) -> dict[str, Any]:
-    drawn = Lane.of(name, traces)
-    points = [list(pair) for pair in zip(drawn.tokens, drawn.seconds, strict=True)]
+    trace = middle(traces)
+    points = [list(pair) for pair in zip(*growth(trace), strict=True)]
     called = {"method": name, "label": label(name), "colour": colour(name)}
-    return {**called, "tau": drawn.tau, "points": points}
+    return {**called, "tau": trace.tau, "points": points}
 
 
 def speed(traces: Sequence[Trace]) -> Spread | None:

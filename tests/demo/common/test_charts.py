@@ -2,7 +2,7 @@
 
 import pytest
 
-from demo.common.charts import Lane, latency
+from demo.common.charts import latency
 from demo.compare.bench import charts
 from demo.compare.rows import rows
 from demo.inside.charts import layers_read, text_read
@@ -23,7 +23,6 @@ TIMED = Trace(
         Verified(1, (), 9, (), (), (), (9,), 0.3, 0.05), Drafted(2, 6, BARE, 0.1),
     ]
 )  # fmt: skip
-LANES = [Lane.of(method, [TIMED]) for method in ("moa-n1", "vanilla")]
 USUAL = usual_comparison()
 COMPARED = charts(rows(USUAL))
 NEAR, MEAN, TOKENS = [[0.5, 0.25, 0.25], [0.1, 0.1, 0.8]], [0.3, 0.2, 0.5], [" fox", "<b>x</b>"]
@@ -31,7 +30,7 @@ NEAR, MEAN, TOKENS = [[0.5, 0.25, 0.25], [0.1, 0.1, 0.8]], [0.3, 0.2, 0.5], [" f
 ONE = recording("One")
 CASES = {  # a chart: its words, then each trace's values along its axis of numbers
     "latency": (
-        latency(LANES),
+        latency(dict.fromkeys(("moa-n1", "vanilla"), TIMED)),
         "Latency: seconds until each token: MoA N=1 1.30 s, Plain 1.30 s.",
         [[0.5, 0.85, 1.3]] * 2),
     "compare τ": (

@@ -2,12 +2,14 @@
 
 from dataclasses import asdict
 
+from demo.common.charts import middle
 from demo.common.figures import Spread
 from demo.compare.rows import Row
 from demo.compare.run import Comparison, Plan
 from moa_core.decoding.trace import Drafted, Finished, Prefilled, Trace, Verified
 from moa_core.decoding.tree import DraftTree, TreeSettings
 from moa_core.decoding.verify import Sampling
+from moa_core.text import record_words
 
 TREE = TreeSettings(3, 2, 4)
 
@@ -41,8 +43,10 @@ def comparison_of(tokenizer=None, reference=None, sampling=None, **traces):
     """A finished comparison: traces by method (moa_n1 for moa-n1)."""
     named = {name.replace("_", "-"): found for name, found in traces.items()}
     repeats = max(len(found) for found in named.values())
+    for found in filter(None, named.values() if tokenizer else ()):
+        record_words(middle(found), tokenizer)
     plan = Plan("Hi", tuple(named), repeats, sampling=sampling or Sampling())
-    return Comparison(named, repeats, reference, plan=plan, tokenizer=tokenizer)
+    return Comparison(named, repeats, reference, plan=plan)
 
 
 def usual_comparison(tokenizer=None):
@@ -58,10 +62,8 @@ def usual_comparison(tokenizer=None):
 def row_of(method, tau=(2.0,) * 3, rate=(100.0,) * 3, runs=3, plain=None):
     """A row: tau and rate as (middle, low, high), None for unmeasured."""
     return Row(
-        method, runs, tau=tau and Spread(*tau), rate=rate and Spread(*rate),
+        method, runs, trace_of([2] * 30), tau=tau and Spread(*tau), rate=rate and Spread(*rate),
         decoding=rate and Spread(*(1.25 * value for value in rate)),
-        tokens=61, calls=31, drafted=120, accepted=30, same=True, differs=None, gap=None,
-        speedup=rate[0] / plain if rate and plain else None,
+        same=True, differs=None, gap=None, speedup=rate[0] / plain if rate and plain else None,
         tree=None if method == "vanilla" else TREE,
-        seconds={"prefill": 0.05, "draft": 0.2, "verify": 0.3, "other": 0.1},
     )  # fmt: skip
