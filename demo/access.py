@@ -59,10 +59,10 @@ def check_host(host: str | None) -> None:
         ) from error
 
 
-def free(port: int | None) -> int | None:
-    """The port, if it is free. UserError if it is taken; None: gradio finds one."""
+def check_port(port: int | None) -> None:
+    """UserError for a port that is taken. None: gradio finds one."""
     if port is None:
-        return None
+        return
     try:
         with socket.socket() as probe:  # as gradio tries it, which ends with a traceback
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -71,7 +71,6 @@ def free(port: int | None) -> int | None:
         raise UserError(
             f"Port {port} is not available: leave out --port to use a free one."
         ) from error
-    return port
 
 
 def _here(host: str) -> bool:

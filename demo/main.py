@@ -34,7 +34,7 @@ def opened(
     import gradio  # noqa: F401  first, so that an installation without the page fails here
 
     from demo import space, zero
-    from demo.access import check_host, door, free
+    from demo.access import check_host, check_port, door
     from demo.arguments import engine_of, options
     from demo.ui import build_demo, launch_options
     from moa_core.loading.load import pick_device
@@ -47,17 +47,17 @@ def opened(
     except ValueError as error:
         parser.error(f"MOA_OPTIONS cannot be read as options: {error}.")
     args = parser.parse_args([*more, *arguments])
-    chosen = space.chosen_preset(os.environ, pick_device("auto").type == "cuda")
-    args.preset = args.preset or (None if args.target else chosen.preset)
+    preset, note = space.chosen_preset(os.environ, pick_device("auto").type == "cuda")
+    args.preset = args.preset or (None if args.target else preset)
     try:
         waiting = space.number(os.environ, "MOA_QUEUE")
         password = args.password or os.environ.get("MOA_PASSWORD", "")
-        port = free(args.port)
+        check_port(port := args.port)
         where = door(args.host, password, args.open_to_all, os.environ)
         check_host(where["server_name"])
         engine = engine_of(args)
         zero.hold(engine)
-        page = build_demo(engine, chosen.words)
+        page = build_demo(engine, note)
     except UserError as error:
         parser.error(str(error))
     gc.freeze()  # collect from here on, but skip the permanent objects

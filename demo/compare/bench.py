@@ -9,9 +9,9 @@ import gradio as gr
 
 from demo.common.by_method import RATE, TAU, figures, times
 from demo.common.charts import PATTERNS, latency, signed
-from demo.common.elements import STOPPING, plot, say, words
+from demo.common.elements import STOPPING, component, plot, say, words
 from demo.common.figures import about_of
-from demo.compare.race import race, race_view, recorded_race
+from demo.compare.race import race, recorded_race
 from demo.compare.rows import Row, rows, table
 from demo.compare.run import Comparison, compare
 from demo.compare.verdict import verdict
@@ -41,7 +41,8 @@ def results() -> dict[str, Any]:
         visible=bool(replayed), elem_id="compare-results", elem_classes="recorded"
     ) as parts["box"]:
         parts["verdict"] = words("", elem_id="compare-verdict", elem_classes="verdict")
-        parts["race"] = race_view(replayed, elem_id="compare-race")
+        template = '<section class="race tokens" aria-label="Race"></section>'
+        parts["race"] = component(template, "compare/race.js", replayed, elem_id="compare-race")
         for row in CHARTS:
             with gr.Row():
                 for name in row:

@@ -9,19 +9,11 @@ from collections.abc import Sequence
 from secrets import token_hex
 from typing import Any
 
-import gradio as gr
-
-from demo.common.elements import component
 from demo.common.figures import Spread
 from demo.common.tokens.view import feed_of
 from demo.compare.rows import Row, rows
 from demo.compare.run import Comparison, Plan
 from demo.live.recording import REPEATS, recording
-
-
-def race_view(value: Any = None, **kwargs: Any) -> gr.HTML:
-    template = '<section class="race tokens" aria-label="Race"></section>'
-    return component(template, "compare/race.js", value=value, **kwargs)
 
 
 def race(rows: Sequence[Row]) -> dict[str, Any]:

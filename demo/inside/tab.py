@@ -6,10 +6,10 @@ from typing import Any
 
 import gradio as gr
 
-from demo.common.elements import call, plot, say, status_line, words
+from demo.common.elements import call, component, plot, say, status_line, words
 from demo.engine import Engine
 from demo.inside.attention import layers_chart, look_inside, refusal, takeaway, text_chart
-from demo.inside.view import inside_view, packed
+from demo.inside.view import packed
 from demo.live.recording import recording
 from demo.session import PRIVATE, Shared, connect, show_results
 from demo.share import press_named
@@ -35,7 +35,10 @@ ASK = (
 def build(demo: gr.Blocks, shared: Shared) -> None:
     del demo
     engine = shared.engine
-    view = inside_view(elem_id="inside-view")
+    view = component(
+        '<div class="inside-view tokens"></div>', "inside/view.js", 0, events=("shown",), trace="",
+        elem_id="inside-view",
+    )  # fmt: skip
     with gr.Column(visible=False, elem_id="inside-ask") as ask:
         words("<h2>Inside the drafter</h2>")
         about = status_line(ASK, elem_id="inside-about")
@@ -87,11 +90,8 @@ def _open(engine: Engine, shown: Pair | None, mine: str, rival: str) -> tuple[An
             pair = kept.trace, kept.rival
         else:
             return say("Press Run in Live first: its cycles are then shown here."), *(skip,) * 6
-    except UserError as error:
-        return say(str(error), "error"), *(skip,) * 6
-    if shown and pair == shown:
-        return (skip,) * 7
-    try:
+        if shown and pair == shown:
+            return (skip,) * 7
         whose = "The newest run in Live" if mine else "A recorded run"
         view, reason = packed(*pair, whose), refusal(engine, pair[0])
     except UserError as error:

@@ -17,7 +17,8 @@ A cycle, one entry a node in each of its columns, the root first:
 "about" says which run it is. "rival" is another method's run of the same prompt in the
 same form, or null.
 
-The component's value is the index of the visible cycle, from 0.
+The component gets the object as its prop `trace`; its value is the index of the visible cycle,
+from 0.
 """
 
 import json
@@ -25,9 +26,6 @@ import math
 from secrets import token_hex
 from typing import Any
 
-import gradio as gr
-
-from demo.common.elements import component
 from demo.common.figures import drafted_by, name_of
 from demo.common.methods import label
 from demo.common.tokens.view import whole
@@ -36,12 +34,6 @@ from moa_core.errors import UserError
 from moa_core.text import RecordedText
 
 SHOWN = 240  # characters of text before the cycle
-
-
-def inside_view(**kwargs: Any) -> gr.HTML:
-    """The component; `gr.update(trace=packed(trace))` shows a trace."""
-    template = '<div class="inside-view tokens"></div>'
-    return component(template, "inside/view.js", value=0, events=("shown",), trace="", **kwargs)
 
 
 def packed(trace: Trace, rival: Trace | None = None, whose: str = "") -> str:

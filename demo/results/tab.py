@@ -33,7 +33,8 @@ def build(demo: gr.Blocks, shared: Shared) -> None:
         words(texts.beside(), elem_id="bench-paper")
     else:
         _recorded(there)
-    if trained := kept(_learnt, None):
+    path = FOLDER / "learning.json"
+    if path.exists() and (trained := kept(lambda: read(path), None)):
         _learning(trained)
 
 
@@ -72,11 +73,6 @@ def _plot(recording: Recording, name: str) -> gr.Plot:
     return made
 
 
-def _learnt() -> dict[str, Any] | None:
-    path = FOLDER / "learning.json"
-    return read(path) if path.exists() else None
-
-
 def _learning(trained: dict[str, Any]) -> None:
     with gr.Accordion("How fast each method learns", open=False, elem_id="bench-learning"):
         plot(learning(trained), elem_id="learning")
@@ -95,9 +91,7 @@ def ours() -> list[Recording]:
 
 
 def updates(name: str) -> tuple[Any, ...]:
-    found = next((one for one in ours() if one.name == name), None)
-    if found is None:
-        raise gr.Error("There is no such recording.")
+    [found] = [one for one in ours() if one.name == name]
     figures = [draw(found) for draw in CHARTS.values()]
     return (
         texts.headline(found),

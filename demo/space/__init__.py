@@ -6,7 +6,6 @@ Hub's own.
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from moa_core.errors import UserError
 
@@ -19,42 +18,33 @@ NUMBERS = {
 }
 
 
-@dataclass(frozen=True)
-class Chosen:
-    """The preset to run (None: the default target), and a note for the page ("": none)."""
-
-    preset: str | None
-    words: str = ""
-
-
 def on_space(environ: Mapping[str, str]) -> bool:
     return bool(environ.get("SPACE_ID"))
 
 
-def chosen_preset(environ: Mapping[str, str], cuda: bool) -> Chosen:
-    """The default if the command line names none: MOA_PRESET, or what fits the Space.
+def chosen_preset(environ: Mapping[str, str], cuda: bool) -> tuple[str | None, str]:
+    """The preset if the command line names none: MOA_PRESET, or what fits the Space; None: the
+    default target. And a note for the page, "" for none.
 
     cuda  whether there is a GPU, or one can be borrowed
     """
     wanted = environ.get("MOA_PRESET", "").strip()
     if wanted == BUNDLE:
-        return Chosen(None)
+        return None, ""
     if not on_space(environ):
-        return Chosen(wanted or None)
+        return wanted or None, ""
     name = wanted or GPU_PRESET
     if not cuda:
-        return Chosen(
-            None,
+        return None, (
             "This Space has no GPU, so the small default model runs here. With a GPU and a Hub "
-            f"token, it runs the preset {name}.",
+            f"token, it runs the preset {name}."
         )
     if not environ.get("HF_TOKEN", "").strip():
-        return Chosen(
-            None,
+        return None, (
             "The small default model runs here, because this Space has no secret HF_TOKEN. The "
-            f"preset {name} needs the token of an account with access to its target.",
+            f"preset {name} needs the token of an account with access to its target."
         )
-    return Chosen(name)
+    return name, ""
 
 
 def number(environ: Mapping[str, str], name: str) -> int:

@@ -16,7 +16,7 @@ from demo.common.theme import CSS
 from demo.compare import tab as compare
 from demo.engine import Engine
 from demo.share import address_of, query_of, settings_of
-from demo.space import BUNDLE, GPU_PRESET, NUMBERS, Chosen, chosen_preset, number
+from demo.space import BUNDLE, GPU_PRESET, NUMBERS, chosen_preset, number
 from demo.ui import ICON, build_demo, launch_options
 from moa_core.errors import UserError
 from moa_core.loading.presets import PRESETS
@@ -131,9 +131,9 @@ SPACE, TOKEN = {"SPACE_ID": "someone/moa"}, {"HF_TOKEN": "hf_secret"}
     ],
 )  # fmt: skip
 def test_which_models_a_space_runs_and_what_it_says_of_them(environ, cuda, preset, words):
-    found = chosen_preset(environ, cuda)
-    assert found.preset == preset and words in found.words and "hf_secret" not in found.words
-    assert bool(words) == bool(found.words) or found == Chosen(preset)
+    found, note = chosen_preset(environ, cuda)
+    assert found == preset and words in note and "hf_secret" not in note
+    assert bool(words) == bool(note)
     assert GPU_PRESET in PRESETS and BUNDLE not in PRESETS
 
 

@@ -130,9 +130,7 @@ class Feed:
             case LinkBack():
                 return {"back": event.seconds, "tokens": event.tokens}
             case Finished():
-                dropped = self._healing.add(event).dropped
-                end = {"end": event.reason}
-                return {**end, "dropped": dropped} if dropped else end
+                return {"end": event.reason, **self._healing.add(event)}
 
     def _cycle(self, drafted: Drafted, verified: Verified) -> Line:
         probs = [one.prob for one in self._healing.waiting]
@@ -142,8 +140,7 @@ class Feed:
             line |= {"branch": [], "tree": None}
             for token, prob in zip(line["accepted"], probs, strict=False):
                 token[1] = round(prob, 4)
-        said = {"confirmed": healed.confirmed, "changed": healed.changed}
-        return line | {name: count for name, count in said.items() if count}
+        return line | healed
 
     def _verified(self, drafted: Drafted, verified: Verified) -> Line:
         tree, path, emitted = drafted.tree, verified.path, verified.emitted
