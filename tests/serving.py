@@ -111,13 +111,13 @@ def scripted(script: Callable[[ServerConnection], None]) -> Iterator[Address]:
         one.shutdown()
 
 
-class Caller:
+class Caller(ExitStack):
     """A client without a decode loop: says what it is told, and hears the answers."""
 
     def __init__(self, port: int, token: str = "", **hello: Any) -> None:
+        super().__init__()
         self.port, self._joiner = port, Joiner()
-        self._open = ExitStack()
-        self._socket = self._open.enter_context(connect(
+        self._socket = self.enter_context(connect(
             f"ws://127.0.0.1:{port}", max_size=MOST_DOWN, compression=None, proxy=None,
             ping_interval=None, close_timeout=1,
         ))  # fmt: skip
@@ -147,15 +147,6 @@ class Caller:
     def vanish(self) -> None:
         with suppress(OSError):
             self._socket.socket.shutdown(socket.SHUT_RDWR)
-
-    def close(self) -> None:
-        self._open.close()
-
-    def __enter__(self) -> Caller:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
 
 def until(true: Callable[[], bool], seconds: float = 20.0) -> bool:
