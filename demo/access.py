@@ -2,7 +2,7 @@
 
 import hmac
 import socket
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from ipaddress import ip_address
 from typing import Any
 
@@ -40,7 +40,8 @@ def door(
         host = f"[{where.strip('[]')}]"
     options: dict[str, Any] = {"server_name": host, "share": False}
     if password:
-        options |= {"auth": Password(password), "auth_message": "Enter any name and the password."}
+        options["auth"] = is_password(password)
+        options["auth_message"] = "Enter any name and the password."
     return options
 
 
@@ -81,17 +82,12 @@ def _here(host: str) -> bool:
         return host == "localhost"
 
 
-class Password:
-    """Compares in constant time, and is never printed."""
-
-    def __init__(self, password: str) -> None:
-        self._wanted = password.encode("utf-8", "replace")
-
-    def __call__(self, name: str, given: str) -> bool:
-        return hmac.compare_digest(given[:MOST_PASSWORD].encode("utf-8", "replace"), self._wanted)
-
-    def __repr__(self) -> str:
-        return "Password()"
+def is_password(password: str) -> Callable[[str, str], bool]:
+    """Compares in constant time, and does not show the password when it is printed."""
+    wanted = password.encode("utf-8", "replace")
+    return lambda _, given: hmac.compare_digest(
+        given[:MOST_PASSWORD].encode("utf-8", "replace"), wanted
+    )
 
 
 def signed_in(visitor: HTTPConnection) -> bool:

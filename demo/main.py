@@ -1,17 +1,12 @@
 """The page in the browser: run this, then open the address that it prints."""
 
-from __future__ import annotations
-
 import gc
 import os
 import shlex
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import Any
 
 from moa_core.errors import UserError
-
-if TYPE_CHECKING:
-    import gradio as gr
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -20,9 +15,7 @@ def main(arguments: Sequence[str]) -> None:
     launch()
 
 
-def opened(
-    arguments: Sequence[str], program: str | None = None
-) -> tuple[gr.Blocks, Callable[[], None]]:
+def opened(arguments: Sequence[str], program: str | None = None) -> tuple[Any, Callable[[], None]]:
     """The page, and a function that serves it and waits. MOA_OPTIONS come before the arguments.
 
     Ends the process with a sentence for a user's mistake.

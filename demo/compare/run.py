@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from demo.common.charts import middle
-from demo.common.measure import MOST_REPEATS, Measured, Progress, compare_texts, measure
+from demo.common.measure import Measured, Progress, compare_texts, measure
 from demo.common.methods import RIVAL, VANILLA, ordered
 from demo.engine import Engine, Request
 from demo.worker import Stop
@@ -20,10 +20,9 @@ FEWEST, MOST = 2, 5
 class Plan:
     """The plan of a comparison.
 
-    methods  2 to 5 names, each once
+    methods  2 to 5 names, each once; UserError for fewer or more
     repeats  counted runs of each method
     tree     for all methods
-    UserError for too few or too many methods or repeats.
     """
 
     prompt: str
@@ -35,18 +34,11 @@ class Plan:
     target: str = ""
 
     def __post_init__(self) -> None:
-        if len(set(self.methods)) < len(self.methods):
-            raise UserError("A method is named twice: choose each one once.")
         if not FEWEST <= len(self.methods) <= MOST:
             chosen = {0: "none is", 1: "only 1 is"}.get(len(self.methods))
             raise UserError(
                 f"Choose {FEWEST} to {MOST} methods to compare: "
                 f"{chosen or f'{len(self.methods)} are'} chosen."
-            )
-        count = self.repeats
-        if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= MOST_REPEATS:
-            raise UserError(
-                f"The number of repeats must be a whole number from 1 to {MOST_REPEATS}."
             )
 
     def request(self, method: str) -> Request:

@@ -80,9 +80,8 @@ def plan_of(
 ) -> Plan:  # fmt: skip
     """The plan for the controls' values, in the order of NAMES."""
     return Plan(
-        prompt, tuple(ordered(methods)), int(repeats), int(tokens),
-        Sampling(temperature, seed=seed), AUTO if auto_tree else TreeSettings(*map(int, shape)),
-        target,
+        prompt, tuple(ordered(methods)), repeats, tokens, Sampling(temperature, seed=seed),
+        AUTO if auto_tree else TreeSettings(*shape), target,
     )  # fmt: skip
 
 

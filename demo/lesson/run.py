@@ -17,10 +17,7 @@ from moa_core.text import RecordedText, record_words
 MOST = 8  # cycles of a trial's run
 TREE, CHAIN = TreeSettings(), TreeSettings(12, 1, 12)
 EACH = "In each box: the drafter’s probability of this one token, given those before it"
-NUMBERS = {  # in a tree's boxes, by whether the target has judged it
-    False: f"{EACH}.",
-    True: f"{EACH}; in the bonus, the target’s.",
-}
+JUDGED = "; in the bonus, the target’s"
 
 
 @dataclass(frozen=True)
@@ -91,7 +88,7 @@ def _uncut(trace: Trace) -> Iterator[int]:
 def drawn(trial: Trial, trace: Trace, at: int = 0) -> str:
     """A trace's cycle as sentences and a tree: the JSON that lesson/tree.js draws."""
     packed = pack(trace)
-    said = f"{label(name_of(trace))}: {trial.said(trace, at)} {NUMBERS[trial.judged]}"
+    said = f"{label(name_of(trace))}: {trial.said(trace, at)} {EACH}{JUDGED * trial.judged}."
     return json.dumps(
         {**packed, "cycles": packed["cycles"][at : at + 1], "said": said, "judged": trial.judged}
     )

@@ -11,7 +11,7 @@ from urllib.parse import parse_qsl
 import gradio as gr
 import pytest
 
-from demo.access import MOST_PASSWORD, Password, door
+from demo.access import MOST_PASSWORD, door, is_password
 from demo.common.theme import CSS
 from demo.compare import tab as compare
 from demo.engine import Engine
@@ -45,7 +45,7 @@ def test_others_need_one_or_it_must_be_meant(host):
 
 
 def test_a_password_is_compared_and_not_shown():
-    password = Password(SECRET)
+    password = is_password(SECRET)
     assert password("me", SECRET) and SECRET not in repr(password)
     for wrong in ("", "x", SECRET[:-1], SECRET + "x", "é" * 999, "\ud800"):
         assert not password(SECRET, wrong)

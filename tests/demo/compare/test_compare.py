@@ -33,8 +33,6 @@ OTHER = [1, 2, 3, 99, 5, 6, 7]  # leaves 1 ... 7 at its fourth token
         ({"methods": ()}, "Choose 2 to 5 methods to compare: none is chosen"),
         ({"methods": ("vanilla",)}, "only 1 is chosen"),
         ({"methods": ("moa-n0", "moa-n1", "eagle2", "eagle3", "ngram", "vanilla")}, "6 are chosen"),
-        ({"methods": ("vanilla", "vanilla")}, "named twice"),
-        ({"repeats": 6}, "1 to 5"),
         ({"prompt": " "}, "empty"),
         ({"target": "giant"}, "no MoA N=0 drafter for this target"),
     ],
