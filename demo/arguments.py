@@ -21,18 +21,13 @@ def options(about: str | None, program: str | None) -> argparse.ArgumentParser:
     parser.add_argument(
         "--open-to-all", action="store_true", help="let other machines in without a password"
     )
-    add_models(parser)
-    return parser
-
-
-def add_models(parser: argparse.ArgumentParser) -> None:
-    """--preset, --target, --drafter, --baseline and how the target is loaded."""
     add_target(parser)
     parser.add_argument(
         "--drafter", action="append", default=[],
         help=f"{SPEC}; repeat it for a MoA drafter of each N",
     )  # fmt: skip
     parser.add_argument("--baseline", help=f"an EAGLE head to compare with: {SPEC}")
+    return parser
 
 
 def engine_of(options: argparse.Namespace) -> Engine:

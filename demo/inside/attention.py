@@ -26,7 +26,6 @@ from moa_core.errors import UserError
 from moa_core.model.target import Target
 
 NEAR = 24  # tokens before the root with their own row
-EARLIER = "({} earlier)"
 Matrix = list[list[float]]
 
 
@@ -34,21 +33,19 @@ Matrix = list[list[float]]
 class Look:
     """Attention in a cycle.
 
-    cycle         which one, from 0
-    known         number of verified tokens, whose memories CA reads
-    tokens        [rows] texts of the newest of these
-    before        the text of the most read one before them; None if there is none
-    layers        LSA over the layers, the mean of its heads: [rows, L], and over every verified
-                  token [L]; None without LSA
-    text          [H, rows + 2] CA over `tokens`; before them, if there are any, `before` and all
-                  other earlier ones together
-    tli           of the drafter
+    cycle    which one, from 0
+    tokens   texts of the newest verified tokens, and before them of the most read earlier one
+    earlier  how many others there are before; None if not even that one
+    layers   LSA over the layers, the mean of its heads: of the newest tokens [rows, L], and over
+             every verified token [L]; None without LSA
+    text     [H, tokens] CA over the memories of `tokens`; [H, 1 + tokens] with `earlier` ones,
+             together in the first column
+    tli      of the drafter
     """
 
     cycle: int
-    known: int
     tokens: list[str]
-    before: str | None
+    earlier: int | None
     layers: tuple[Matrix, list[float]] | None
     text: Matrix
     tli: int
@@ -104,38 +101,34 @@ def _look(target: Target, drafter: Drafter, ids: Sequence[int], looks: Looks, cy
     assert isinstance(drafter, MoADrafter) and target.tokenizer is not None
     texts = [target.tokenizer.decode([token]) for token in ids[:-1]]
     text = looks.text[:, -NEAR:].tolist()
-    tokens = texts[-NEAR:]
-    before = None
+    tokens, earlier = texts[-NEAR:], None
     if len(texts) > NEAR:
-        earlier = looks.text[:, :-NEAR]
-        most = int(earlier.mean(0).argmax())
-        before = texts[most]
-        own = earlier[:, most]
-        firsts = zip((earlier.sum(1) - own).tolist(), own.tolist(), text, strict=True)
+        before = looks.text[:, :-NEAR]
+        most = int(before.mean(0).argmax())
+        tokens, earlier = [texts[most], *tokens], len(texts) - NEAR - 1
+        own = before[:, most]
+        firsts = zip((before.sum(1) - own).tolist(), own.tolist(), text, strict=True)
         text = [[rest, one, *row] for rest, one, row in firsts]
     layers = None
     if looks.layers is not None:
         mean = looks.layers.mean(1)
         layers = mean[-NEAR:].tolist(), mean.mean(0).tolist()
-    return Look(cycle, len(texts), tokens, before, layers, text, drafter.tli)
+    return Look(cycle, tokens, earlier, layers, text, drafter.tli)
 
 
 def layers_chart(looked: Look) -> go.Figure | None:
     """LSA's chart; None without LSA."""
-    return looked.layers and layers_read(*looked.layers, looked.tokens, looked.tli)
+    return looked.layers and layers_read(*looked.layers, looked.tokens[-NEAR:], looked.tli)
 
 
 def text_chart(looked: Look) -> go.Figure:
-    names, listed = list(looked.tokens), len(looked.tokens)
-    if looked.before is not None:
-        names = [EARLIER.format(looked.known - listed - 1), looked.before, *names]
-        listed += 1
-    return text_read(looked.text, names, listed)
+    others = [] if looked.earlier is None else [f"({looked.earlier} earlier)"]
+    return text_read(looked.text, [*others, *looked.tokens], len(looked.tokens))
 
 
 def takeaway(looked: Look, trace: Trace) -> str:
     """What the charts show, and of which run, as HTML."""
-    said, tokens = "", [*filter(None, [looked.before]), *looked.tokens]
+    said, tokens = "", looked.tokens
     if looked.layers:
         _, mean = looked.layers
         bars = {group: fmean(mean[at] for at in group) for group in grouped(len(mean), looked.tli)}

@@ -47,17 +47,12 @@ LINKED = ("method", "prompt", "tokens", "link")
 BAR = "network/bar.js"
 
 
-def methods_of(engine: Engine) -> list[str]:
-    """The methods that a browser can draft with, and a duel if there are two."""
-    found = [name for name in engine.methods() if family(name) in ("moa", RIVAL)]
-    return [*found, DUEL] if RIVAL in found and len(found) > 1 else found
-
-
 def lanes_of(engine: Engine) -> dict[str, list[tuple[str, str]]]:
-    """The drafters of each choice: name and label."""
-    two = (engine.default(), RIVAL)
-    drafters = {name: two if name == DUEL else (name,) for name in methods_of(engine)}
-    return {name: [(one, label(one)) for one in each] for name, each in drafters.items()}
+    """What a browser can draft with, each method and a duel if there are two: names and labels."""
+    found = {name: [name] for name in engine.methods() if family(name) in ("moa", RIVAL)}
+    if RIVAL in found and len(found) > 1:
+        found[DUEL] = [engine.default(), RIVAL]
+    return {name: [(one, label(one)) for one in each] for name, each in found.items()}
 
 
 def links() -> dict[str, tuple[float, float, float]]:
@@ -68,7 +63,7 @@ def links() -> dict[str, tuple[float, float, float]]:
 def build(demo: gr.Blocks, shared: Shared) -> gr.Textbox | None:
     """Returns None if no browser can draft."""
     engine = shared.engine
-    usable = bool(methods_of(engine)) and not engine.borrows
+    usable = bool(lanes_of(engine)) and not engine.borrows
     instead = LENT if engine.borrows else NO_DRAFTER
     words(INTRO if usable else instead, elem_id="net-intro", elem_classes="note")
     prompt = _page(demo, shared) if usable else None
@@ -110,10 +105,7 @@ def _page(demo: gr.Blocks, shared: Shared) -> gr.Textbox:
             "stop": gr.Button("Stop", interactive=False, elem_id="net-stop", min_width=80),
             "cut": gr.Button("Cut the link", interactive=False, elem_id="net-cut", min_width=140),
         }
-        component(
-            _file("bar.html"), BAR, elem_id="net-way", lanes=lanes,
-            first=engine.default(),
-        )  # fmt: skip
+        component(_file("bar.html"), BAR, elem_id="net-way", lanes=lanes, first=engine.default())
         status = status_line(elem_id="net-status")
     with gr.Row(equal_height=False, elem_id="net-lanes"):
         with gr.Column(min_width=300):
@@ -185,7 +177,7 @@ def _wire(settings: dict[str, Any], run: gr.Button, rival: gr.Column) -> None:
 
 def check(engine: Engine, given: dict[str, Any], wrong: list[str]) -> None:
     """The drafter and the link of an address, if there are such."""
-    for name, known in (("method", methods_of(engine)), ("link", links())):
+    for name, known in (("method", lanes_of(engine)), ("link", links())):
         if name in given and given[name] not in known:
             wrong.append(f"{name} must be one of {', '.join(known)}")
             del given[name]

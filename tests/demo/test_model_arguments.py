@@ -1,12 +1,10 @@
 """Models named on the command line: presets, a drafter for each N, a baseline, how to load."""
 
-import argparse
-
 import pytest
 import torch
 
 import demo.engine as module
-from demo.arguments import add_models, engine_of
+from demo.arguments import engine_of, options
 from demo.engine import Engine, Request
 from demo.tli.stops import slider_bounds, stops_html
 from demo.ui import _machine
@@ -18,9 +16,7 @@ from tests.models import save_target, speaking_target, useful
 
 
 def asked(*words: str) -> Engine:
-    parser = argparse.ArgumentParser()
-    add_models(parser)
-    return engine_of(parser.parse_args(words))
+    return engine_of(options(None, None).parse_args(words))
 
 
 def test_a_preset_names_target_drafter_and_baseline_without_a_download():

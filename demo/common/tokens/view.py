@@ -51,9 +51,7 @@ Line = dict[str, Any]
 
 
 def paced(
-    events: Iterable[Event],
-    interval: float = INTERVAL,
-    clock: Callable[[], float] = monotonic,
+    events: Iterable[Event], interval: float = INTERVAL, clock: Callable[[], float] = monotonic
 ) -> Iterator[list[Event]]:
     """Events in batches, at most one per interval, plus the last.
 

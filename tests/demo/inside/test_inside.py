@@ -57,29 +57,29 @@ def trace(engine, request):
 
 
 def test_the_numbers_are_those_of_the_text_before_the_cycle(engine, trace):
-    before = engine.turns
+    turns = engine.turns
     found, target = look_inside(engine, trace, 2), engine.target("")
-    assert engine.turns == before + 1
+    assert engine.turns == turns + 1
     ids = [*prompt_ids(target.tokenizer, PROMPT), *trace.output_ids]
     ids = ids[: trace.of(Drafted)[2].position + 1]
     expected = look(target, engine.drafters[trace.about["method"]], ids)
     near, mean = found.layers
-    listed = torch.tensor(found.text)[:, -len(found.tokens) :]
+    listed = torch.tensor(found.text)[:, -NEAR:]
     for one, other in (
         (torch.tensor(near), expected.layers[-NEAR:].mean(1)),
         (torch.tensor(mean), expected.layers.mean((0, 1))),
         (listed, expected.text[:, -NEAR:]),
     ):
         torch.testing.assert_close(one, other)
-    assert found.known == len(ids) - 1
-    assert "".join(found.tokens) == target.tokenizer.decode(ids[-1 - NEAR : -1])
+    before, *newest = found.tokens
+    assert "".join(newest) == target.tokenizer.decode(ids[-1 - NEAR : -1])
     bars, heat = text_chart(found).data
     sums = [sum(bars.x), *map(sum, zip(*heat.z, strict=True))]
     assert sums == pytest.approx([1] * len(sums), abs=1e-5)
     rest, *single = text_chart(found).layout.yaxis.ticktext
     assert rest == f"({len(ids) - 2 - NEAR}␣earlier)" and len(single) == NEAR + 1
     most = expected.text[:, :-NEAR].mean(0).argmax()
-    assert found.before == target.tokenizer.decode([ids[most]])
+    assert before == target.tokenizer.decode([ids[most]])
     assert [row[1] for row in found.text] == pytest.approx(expected.text[:, most].tolist())
     said, layer = takeaway(found, trace), max(range(len(mean)), key=mean.__getitem__)
     assert f"from layer {layer + 1} of 4 ({mean[layer]:.0%}; an even share is 25%) and" in said
