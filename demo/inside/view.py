@@ -23,6 +23,7 @@ from 0.
 
 import json
 import math
+from collections.abc import Callable
 from secrets import token_hex
 from typing import Any
 
@@ -52,15 +53,19 @@ def packed(trace: Trace, rival: Trace | None = None, whose: str = "") -> str:
 def pack(trace: Trace) -> dict[str, Any]:
     """A trace's data for drawing its cycles."""
     text = RecordedText(trace)
-    texts = _Texts(text)
+    places: dict[int, int] = {}  # of tokens in `texts`
     prompt_length = sum(len(event.prompt_ids) for event in trace.of(Prefilled))
-    cycles = [_cycle(texts, *cycle, prompt_length) for cycle in cycles_of(trace)]
+
+    def place(token: int) -> int:
+        return places.setdefault(token, len(places))
+
+    cycles = [_cycle(place, *cycle, prompt_length) for cycle in cycles_of(trace)]
     return {
         "run": token_hex(4),
         "method": label(name_of(trace)),
         "prompt": str(trace.about["words"].get("prompt", ""))[-SHOWN:],
-        "texts": texts.texts,
-        "special": texts.special,
+        "texts": [text.alone(token) for token in places],
+        "special": [at for at, token in enumerate(places) if text.special(token)],
         "output": text.push(trace.output_ids),
         "cycles": cycles,
     }
@@ -74,35 +79,22 @@ def cycles_of(trace: Trace) -> list[tuple[Drafted, Verified]]:
     return trace.cycles
 
 
-class _Texts:
-    def __init__(self, text: RecordedText) -> None:
-        self.texts: list[str] = []
-        self.special: list[int] = []
-        self._text, self._places = text, dict[int, int]()
-
-    def place(self, token: int) -> int:
-        if token not in self._places:
-            self._places[token] = len(self.texts)
-            self.texts.append(self._text.alone(token))
-            if self._text.special(token):
-                self.special.append(self._places[token])
-        return self._places[token]
-
-
-def _cycle(texts: _Texts, drafted: Drafted, verified: Verified, prompt: int) -> dict[str, Any]:
+def _cycle(
+    place: Callable[[int], int], drafted: Drafted, verified: Verified, prompt: int
+) -> dict[str, Any]:
     tree = drafted.tree
     return {
         "at": drafted.position,
         "before": drafted.position - prompt + 1,
-        "tokens": [texts.place(token) for token in tree.tokens],
+        "tokens": [place(token) for token in tree.tokens],
         "parents": tree.parents,
         "draft": [whole(tree.draft_prob(node)) for node in range(len(tree))],
         "reach": [whole(math.exp(value)) for value in tree.log_probs],
         "target": [whole(value) for value in verified.draft_probs],
-        "choices": [texts.place(token) for token in verified.choices],
+        "choices": [place(token) for token in verified.choices],
         "sure": [whole(value) for value in verified.choice_probs],
         "path": verified.path,
-        "bonus": texts.place(verified.bonus),
+        "bonus": place(verified.bonus),
         "emitted": len(verified.emitted),
         "ms": [round(1000 * one.seconds, 2) for one in (drafted, verified)],
     }

@@ -67,25 +67,25 @@ def _read(path: Path) -> Recording:
     return Recording(measured=measured, **runs)
 
 
-def request(engine: Engine) -> Request:
-    """The run to record: the page's first example with the default settings."""
-    return Request(next(iter(EXAMPLES.values())), engine.default(), NEW_TOKENS)
-
-
 def record(engine: Engine, repeats: int = REPEATS) -> Path:
-    """Run an engine's first target with its default drafter, EAGLE-2 and alone, and write the file.
+    """Run an engine's first target with its default drafter, EAGLE-2 and alone, on the page's first
+    example, and write the file.
 
     UserError unless it has MoA and EAGLE-2 drafters.
     """
     if not engine.stops() or RIVAL not in engine.methods():
         raise UserError(f"To record, {engine.first} needs an MoA and an EAGLE-2 drafter.")
-    asked = request(engine)
+    asked = Request(next(iter(EXAMPLES.values())), engine.default(), NEW_TOKENS)
     requests, measured = requests_for(engine, asked), Measured()
     for _ in measure(engine, requests, repeats, measured):
         pass
     names = {"trace": asked.method, "rival": RIVAL, "plain": VANILLA}
     runs = {name: middle(measured.traces[method]) for name, method in names.items()}
-    runs["cut"] = cut_off(engine, asked, len(runs["trace"].output_ids) // 3)
+    tokens = len(runs["trace"].output_ids) // 3
+    cut = engine.prepare(asked, link=lambda *ends: Outage(*ends, tokens))
+    runs["cut"] = cut.trace
+    for _ in cut.events:
+        pass
     for trace in runs.values():
         record_words(trace, engine.target().tokenizer)
     made = {name: json.loads(trace.to_json()) for name, trace in runs.items()}
@@ -108,14 +108,6 @@ class Outage(Cuttable):
         if self._lasts < 0:
             self.restore()
         return super().back(0)
-
-
-def cut_off(engine: Engine, asked: Request, tokens: int) -> Trace:
-    """The run whose link is lost after `tokens` tokens, for as many offline tokens."""
-    run = engine.prepare(asked, link=lambda *ends: Outage(*ends, tokens))
-    for _ in run.events:
-        pass
-    return run.trace
 
 
 if __name__ == "__main__":

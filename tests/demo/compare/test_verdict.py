@@ -4,8 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from demo.compare.bench import told
-from demo.compare.verdict import verdict
+from demo.compare.bench import told, verdict
 from moa_core.decoding.tree import AUTO, TreeSettings
 from tests.demo.compare.comparisons import row_of
 

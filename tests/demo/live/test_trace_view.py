@@ -4,8 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from demo.common.offline import Healing
-from demo.common.tokens.view import Feed, paced, struck
+from demo.common.tokens.view import Feed, Healing, paced, struck
 from moa_core.decoding.trace import (
     Drafted,
     Finished,
