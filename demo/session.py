@@ -22,7 +22,7 @@ Work = Callable[..., Iterator[tuple[Any, ...]]]
 
 @dataclass(frozen=True)
 class Shared:
-    """What all tabs share: models, and components above the tabs.
+    """What all tabs share: models, the page, and components above the tabs.
 
     visit   a `Visit`, one per visitor; None until the page has loaded
     target  name of the target in use
@@ -31,6 +31,7 @@ class Shared:
     """
 
     engine: Engine
+    page: gr.Blocks
     visit: gr.State
     target: gr.Dropdown
     tabs: tuple[str, ...]

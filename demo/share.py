@@ -125,9 +125,8 @@ def from_address(
 
 
 def load_address(
-    demo: gr.Blocks, shared: Shared, tab: str, status: gr.HTML, settings: Mapping[str, Any],
-    check: Check,
-) -> None:  # fmt: skip
+    shared: Shared, tab: str, status: gr.HTML, settings: Mapping[str, Any], check: Check
+) -> None:
     """Read a tab's settings from the page's address when the page opens, and when a link was
     followed, which may also press a button. check: see `from_address`."""
 
@@ -135,7 +134,7 @@ def load_address(
         query = request.query_params
         return from_address(shared.engine, shared.tabs, tab, [*settings], check, query)
 
-    for when in (demo.load, shared.header.follow):
+    for when in (shared.page.load, shared.header.follow):
         made = when(taken, None, [status, *settings.values()], queue=False, **PRIVATE)
     press_named(made.then, tab)
 

@@ -31,7 +31,7 @@ from moa_core.assets import ASSETS
 from moa_core.link.session import Limits
 from moa_core.loading.hub import short_name
 
-# Each tab has ID, TITLE and build(demo, shared), which lays the tab out, connects it, and returns
+# Each tab has ID, TITLE and build(shared), which lays the tab out, connects it, and returns
 # its box for the page's prompt, if it has one.
 TABS = (live, compare, inside, tli, network, results, lesson)
 
@@ -72,7 +72,7 @@ def build_demo(engine: Engine, note: str = "") -> gr.Blocks:
             label="Target", elem_id="target", filterable=False, container=False,
             visible=len(engine.installed) > 1,
         )  # fmt: skip
-        shared = Shared(engine, gr.State(), target, IDS, header)
+        shared = Shared(engine, demo, gr.State(), target, IDS, header)
         visits: dict[str | None, Visit] = {}
 
         def arrive(request: gr.Request) -> Visit:
@@ -83,7 +83,7 @@ def build_demo(engine: Engine, note: str = "") -> gr.Blocks:
         with gr.Tabs(elem_id="tabs", overflow_behavior="wrap") as tabs:
             for module in TABS:
                 with gr.Tab(module.TITLE, id=module.ID) as tab:
-                    prompt = module.build(demo, shared)
+                    prompt = module.build(shared)
                 if prompt is not None:
                     carry(demo, tab, prompt)
                 tab.select(None, js=call("common/static/page.js", "opened", module.ID))

@@ -54,7 +54,7 @@ class Worker:
         return done
 
     def load(self, job: Callable[[], T]) -> Future[T]:
-        """The same, as a stream."""
+        """The same, one at a time."""
 
         def work() -> T:
             with self._alone:

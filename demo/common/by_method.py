@@ -78,9 +78,9 @@ def times(known: Mapping[str, Mapping[str, float]]) -> go.Figure:
 
 def lines(
     rows: Sequence[Mapping[str, Any]], along: str, key: str, title: str, x: str, y: str,
-    factors: tuple[int, int] = (1, 1),
+    scale: int = 1,
 ) -> go.Figure:  # fmt: skip
-    """A line per method over the key `along`; factors scale x and y."""
+    """A line per method over the key `along`; scale: of x."""
     by_method: dict[str, list[Mapping[str, Any]]] = {}
     for row in rows:
         if row.get(key) is not None:
@@ -89,7 +89,7 @@ def lines(
     for at, (method, mine) in enumerate(by_method.items()):
         name, dash = NAMES.get(method) or label(method), "dash" if method in NAMES else "solid"
         drawn.append(
-            line([row[along] * factors[0] for row in mine], [row[key] * factors[1] for row in mine],
+            line([row[along] * scale for row in mine], [row[key] for row in mine],
                  name, INK if method in NAMES else colour(method),
                  f"{name}: %{{y:.3g}} at %{{x}}", mode="lines+markers",
                  line={"dash": dash, "width": 2},

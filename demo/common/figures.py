@@ -42,7 +42,6 @@ class Spread:
         return Spread(self.middle / other.middle, self.low / other.high, self.high / other.low)
 
     def overlaps(self, other: Spread) -> bool:
-        """Whether the two ranges overlap."""
         return self.low <= other.high and other.low <= self.high
 
     def close_to(self, other: Spread) -> bool:

@@ -78,7 +78,7 @@ def _row(method: str, traces: Sequence[Trace], of: Comparison, plain: float | No
         differs=min(places) + 1 if places else None,
         gap=of.parted[method].gap if method in of.parted else None,
         speedup=rate / plain if rate and plain else None,
-        tree=None if method == VANILLA else recorded_tree(trace),
+        tree=recorded_tree(trace),
     )
 
 

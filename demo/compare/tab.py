@@ -34,7 +34,7 @@ NAMES = (
 LINKED = NAMES[2:]  # what an address sets; all tabs share the prompt
 
 
-def build(demo: gr.Blocks, shared: Shared) -> gr.Textbox:
+def build(shared: Shared) -> gr.Textbox:
     engine, made = shared.engine, {"target": shared.target}
     with gr.Row(equal_height=False, elem_classes="controls"):
         with gr.Column(scale=3, min_width=320):
@@ -61,7 +61,7 @@ def build(demo: gr.Blocks, shared: Shared) -> gr.Textbox:
     show_results(ended, "compare-results")
     share_fold("compare-", ID, status, made)
     linked = {name: made[name] for name in LINKED}
-    load_address(demo, shared, ID, status, linked, partial(check, engine))
+    load_address(shared, ID, status, linked, partial(check, engine))
 
     def of_target(target: str) -> dict[str, Any]:
         return gr.update(choices=_named(engine, target), value=usual(engine, target))

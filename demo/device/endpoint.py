@@ -17,9 +17,8 @@ from starlette.routing import Mount, Route, WebSocketRoute
 from starlette.staticfiles import StaticFiles
 from starlette.websockets import WebSocket
 
-from demo.device.session import BrowserSession
 from demo.device.vendor import FILES, packed
-from demo.device.visitor import BrowserConnection
+from demo.device.visitor import BrowserConnection, BrowserSession
 from demo.device.weights import Parts, pack
 from moa_core.drafters.base import Drafter
 from moa_core.errors import UserError

@@ -32,8 +32,7 @@ ASK = (
 )
 
 
-def build(demo: gr.Blocks, shared: Shared) -> None:
-    del demo
+def build(shared: Shared) -> None:
     engine = shared.engine
     view = component(
         '<div class="inside-view tokens"></div>', "inside/view.js", 0, events=("shown",), trace="",

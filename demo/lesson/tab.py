@@ -19,8 +19,7 @@ from demo.worker import Stop
 ID, TITLE = "how", "How it works"
 
 
-def build(demo: gr.Blocks, shared: Shared) -> None:
-    del demo
+def build(shared: Shared) -> None:
     words(_overview(), elem_id="how-overview")
     prompt = None
     for number, step in enumerate(STEPS, 1):

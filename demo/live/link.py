@@ -164,7 +164,7 @@ class Visitor:
                 for line in feed.lines(batch):
                     self._say(line)
         except Exception:
-            self._say(feed.broken())
+            self._say({"lane": lane, "end": "error"})
             raise
         finally:
             if self._cut in own:

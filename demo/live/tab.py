@@ -31,7 +31,7 @@ FILES = (
 RUN = "live/run.js"
 
 
-def build(demo: gr.Blocks, shared: Shared) -> gr.Textbox:
+def build(shared: Shared) -> gr.Textbox:
     engine, recorded = shared.engine, recording()
     settings: dict[str, Any] = {"target": shared.target}
     with gr.Column(elem_id="stage"):
@@ -57,7 +57,7 @@ def build(demo: gr.Blocks, shared: Shared) -> gr.Textbox:
     with gr.Accordion("Save, open, share", open=False, elem_id="files"):
         component(FILES, RUN, mount="mountFiles")
         share_box("", ID, status, settings)
-    _wire(demo, shared, settings, (run, stop), (status, stops))
+    _wire(shared, settings, (run, stop), (status, stops))
     return settings["prompt"]
 
 
@@ -79,8 +79,8 @@ def _drafter(engine: Engine) -> tuple[dict[str, Any], gr.HTML]:
 
 
 def _wire(
-    demo: gr.Blocks, shared: Shared, settings: dict[str, Any],
-    buttons: tuple[gr.Button, gr.Button], shows: tuple[gr.HTML, gr.HTML],
+    shared: Shared, settings: dict[str, Any], buttons: tuple[gr.Button, gr.Button],
+    shows: tuple[gr.HTML, gr.HTML],
 ) -> None:  # fmt: skip
     """Connect Run and Stop, which act in the browser, and the settings."""
     engine, all_of = shared.engine, [*settings.values()]
@@ -88,11 +88,11 @@ def _wire(
     run.click(None, all_of, None, js=call(RUN, "run"), **PRIVATE)
     stop.click(None, None, None, js=call(RUN, "stop"), **PRIVATE)
     told = {"js": call(RUN, "changed"), "trigger_mode": "always_last", **PRIVATE}
-    gr.on([demo.load, *(one.change for one in all_of)], None, all_of, None, **told)
+    gr.on([shared.page.load, *(one.change for one in all_of)], None, all_of, None, **told)
     gr.on(
         [settings[name].change for name in ("method", "tli", "target")],
         partial(choose, engine), [shared.target, settings["method"], settings["tli"]],
         [settings["tli"], stops], queue=False, trigger_mode="always_last", **PRIVATE,
     )  # fmt: skip
     linked = {name: settings[name] for name in NAMES[1:]}
-    load_address(demo, shared, ID, status, linked, partial(check, engine))
+    load_address(shared, ID, status, linked, partial(check, engine))

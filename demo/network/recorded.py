@@ -79,7 +79,7 @@ def recorded_charts(found: dict[str, Row]) -> list[go.Figure]:
     """Plausibility after a cut, and time per token over links, as far as recorded."""
     title, unit = LIKED
     made = [
-        lines(select(one["rows"], kind=ALL), "cut", "log_prob", title, CUT, unit, (100, 1))
+        lines(select(one["rows"], kind=ALL), "cut", "log_prob", title, CUT, unit, 100)
         for one in found.values()
         if one["kind"] == "offline"
     ]

@@ -60,13 +60,13 @@ def links() -> dict[str, tuple[float, float, float]]:
     return {HERE: (0, 0, 0)} | {name: (one.rtt, one.up, one.down) for name, one in PRESETS.items()}
 
 
-def build(demo: gr.Blocks, shared: Shared) -> gr.Textbox | None:
+def build(shared: Shared) -> gr.Textbox | None:
     """Returns None if no browser can draft."""
     engine = shared.engine
     usable = bool(lanes_of(engine)) and not engine.borrows
     instead = LENT if engine.borrows else NO_DRAFTER
     words(INTRO if usable else instead, elem_id="net-intro", elem_classes="note")
-    prompt = _page(demo, shared) if usable else None
+    prompt = _page(shared) if usable else None
     _trips()
     if found := kept(recorded, {}):
         with gr.Accordion("Recorded: links and cuts", open=False, elem_id="net-recorded"):
@@ -89,7 +89,7 @@ def _trips() -> None:
         words(COMPUTED, elem_classes="note")
 
 
-def _page(demo: gr.Blocks, shared: Shared) -> gr.Textbox:
+def _page(shared: Shared) -> gr.Textbox:
     """The controls and lanes. All events stay in the browser, except the page's address."""
     engine = shared.engine
     lanes = lanes_of(engine)
@@ -117,7 +117,7 @@ def _page(demo: gr.Blocks, shared: Shared) -> gr.Textbox:
     _wire(settings, run, rival)
     own = {name: settings[name] for name in LINKED}
     share_fold("net-", ID, status, own, target=engine.first)
-    load_address(demo, shared, ID, status, own, partial(check, engine))
+    load_address(shared, ID, status, own, partial(check, engine))
     return settings["prompt"]
 
 

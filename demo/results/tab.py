@@ -24,9 +24,9 @@ SETTINGS = (
 )
 
 
-def build(demo: gr.Blocks, shared: Shared) -> None:
+def build(shared: Shared) -> None:
     """Build the tab: the first recording's conclusion, its charts, then the paper's figures."""
-    del demo, shared  # needs no model and no address
+    del shared  # needs no model and no address
     there = ours()
     if not there:
         words(f"<p>{NOTHING}</p>", elem_id="bench-empty")

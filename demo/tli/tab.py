@@ -37,8 +37,7 @@ CARD = "drafters.txt"  # the page's copy of the drafters' card
 NTH = "N\u00a0=\u00a0{}"
 
 
-def build(demo: gr.Blocks, shared: Shared) -> None:
-    del demo
+def build(shared: Shared) -> None:
     engine = shared.engine
     there = {one.name: one for one in ours()}
     recorded = [there[name] for name in (RECORDED, FIRST) if name in there and RECORDED in there]

@@ -133,10 +133,6 @@ class Feed:
                 found.append({"lane": self._lane, **line})
         return found
 
-    def broken(self) -> Line:
-        """An error ended the run."""
-        return {"lane": self._lane, "end": "error"}
-
     def line(self, event: Event) -> Line | None:
         """The page's line for an event; None if it has none."""
         match event:

@@ -2,7 +2,6 @@
 
 from dataclasses import asdict
 
-from demo.common.charts import middle
 from demo.common.figures import Spread
 from demo.compare.rows import Row
 from demo.compare.run import Comparison, Plan
@@ -43,8 +42,11 @@ def comparison_of(tokenizer=None, reference=None, sampling=None, **traces):
     """A finished comparison: traces by method (moa_n1 for moa-n1)."""
     named = {name.replace("_", "-"): found for name, found in traces.items()}
     repeats = max(len(found) for found in named.values())
-    for found in filter(None, named.values() if tokenizer else ()):
-        record_words(middle(found), tokenizer)
+    for name, found in named.items():
+        for trace in found:
+            trace.about["method"] = name
+            if tokenizer:
+                record_words(trace, tokenizer)
     plan = Plan("Hi", tuple(named), repeats, sampling=sampling or Sampling())
     return Comparison(named, repeats, reference, plan=plan)
 
