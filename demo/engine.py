@@ -22,7 +22,6 @@ from moa_core.decoding.tree import AUTO as SIZED
 from moa_core.decoding.tree import TreeSettings
 from moa_core.decoding.verify import Sampling
 from moa_core.drafters.base import Drafter, Stepwise
-from moa_core.drafters.names import matched
 from moa_core.errors import UserError
 from moa_core.loading import hub
 from moa_core.loading.catalog import DEFAULT_DRAFTER, DrafterInfo, Installed, bundle
@@ -209,10 +208,6 @@ class Engine:
             f"There is no {called(method)} drafter for this target: choose from "
             f"{', '.join(called(name) for name in there)}."
         )
-
-    def named(self, method: str, target: str = "") -> str:
-        """The method that a text names; any other text is returned unchanged, to be refused."""
-        return matched(method, self.methods(target)) or method
 
     def _of(self, target: str) -> Installed:
         return self.installed.get(target or self.first) or Installed(target, {})

@@ -91,9 +91,8 @@ def borrow(engine: Engine, tokens: int, job: Job, *given: Any, should_stop: Stop
                 yield value
 
 
-def _work(seconds: int, stop: str, job: Job, given: tuple[Any, ...]) -> Iterator[tuple[str, Any]]:
+def _work(_: int, stop: str, job: Job, given: tuple[Any, ...]) -> Iterator[tuple[str, Any]]:
     """Run the job, in the forked process. Yields (kind, value): yielded, refused or failed."""
-    del seconds
     torch.set_num_threads(1)  # a thread pool would not have been forked
     HELD["engine"].borrows = False  # here it has the GPU
     try:
@@ -107,8 +106,7 @@ def _work(seconds: int, stop: str, job: Job, given: tuple[Any, ...]) -> Iterator
         yield "failed", repr(error)
 
 
-def _duration(seconds: int, *others: Any) -> int:
-    del others
+def _duration(seconds: int, *_: Any) -> int:
     return seconds
 
 

@@ -22,6 +22,7 @@ ACCEPTED, BONUS = mark("accepted"), mark("bonus")
 PHASES = {"draft": mark("drafter"), "verify": mark("bonus"), "other": mark("plain")}
 PATTERNS = {"draft": "", "verify": "/", "other": "."}
 SIGNED = 48  # characters of a signature's line, for a phone
+BELOW = 54  # px from the axis to it, which leaves room for labels
 SPARSE = 24  # points in a line, about: a chart cannot show more
 DASHES = {VANILLA: "dot", RIVAL: "dash", "moa-n1": "dashdot", "moa-n3": "longdash"}
 MIXED = "longdashdot"  # with n-gram lookup, in the drafter's own colour
@@ -65,15 +66,12 @@ def told(figure: go.Figure, words: Iterable[str], unit: str = "") -> go.Figure:
     return figure.update_layout(meta={"words": f"{title}: {', '.join(words)}."})
 
 
-def signed(figure: go.Figure, about: str, below: int = 54) -> go.Figure:
-    """Add a small line with model, tree and machine, so that a screenshot is self-contained.
-
-    below  px from the axis to the line, which leaves room for labels
-    """
+def signed(figure: go.Figure, about: str) -> go.Figure:
+    """Add a small line with model, tree and machine, so that a screenshot is self-contained."""
     lines = wrap(about, SIGNED)
     figure.add_annotation(
         text="<br>".join(lines), align="left", x=0, y=0, xref="paper", yref="paper",
-        xanchor="left", yanchor="top", yshift=-below, showarrow=False, font={"size": 10.5},
+        xanchor="left", yanchor="top", yshift=-BELOW, showarrow=False, font={"size": 10.5},
     )  # fmt: skip
     return figure.update_layout(margin_b=figure.layout.margin.b + 13 + 13 * len(lines))
 
@@ -81,7 +79,6 @@ def signed(figure: go.Figure, about: str, below: int = 54) -> go.Figure:
 def bars(
     names: Sequence[Any], values: Sequence[float], colour: Any, name: str = "", pattern: Any = "",
     hover: Sequence[str] | str = "", spreads: Sequence[Spread] = (), lying: bool = False,
-    **more: Any,
 ) -> go.Bar:  # fmt: skip
     """A bar for each name. hover: a text each, or a template; lying: they grow to the right."""
     along, across = ("x", "y") if lying else ("y", "x")
@@ -101,7 +98,7 @@ def bars(
     }  # fmt: skip
     return go.Bar(
         {along: list(values), across: list(names)}, name=name, marker=marker,
-        orientation="h" if lying else "v", **text, **ends, **more,
+        orientation="h" if lying else "v", **text, **ends,
     )  # fmt: skip
 
 

@@ -10,7 +10,6 @@ from demo.engine import Engine, Request
 from demo.worker import Stop
 from demo.zero import borrow
 from moa_core.decoding.trace import Trace
-from moa_core.decoding.verify import Exactness, compare_with_plain, first_difference
 from moa_core.errors import UserError
 
 MOST_REPEATS = 5
@@ -149,19 +148,3 @@ def taken(
         if step.phase != "warm-up":
             yield step, run.trace
         done += step.tokens
-
-
-def compare_texts(engine: Engine, request: Request, ours: list[int], plain: list[int]) -> Exactness:
-    """Compare a text with plain decoding's. Runs nothing if they agree."""
-    if first_difference(ours, plain) is None:
-        return Exactness(None, None)
-    [found] = borrow(engine, 1, _compared, request, ours, plain, should_stop=lambda: False)
-    return found
-
-
-def _compared(
-    engine: Engine, request: Request, ours: list[int], plain: list[int], should_stop: Stop
-) -> Iterator[Exactness]:
-    del should_stop
-    run = engine.prepare(request)
-    yield compare_with_plain(run.target, run.prompt_ids, ours, plain)

@@ -4,12 +4,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from demo.common.charts import middle
-from demo.common.measure import Measured, Progress, compare_texts, measure
+from demo.common.measure import Measured, Progress, measure
 from demo.common.methods import RIVAL, VANILLA, ordered
 from demo.engine import Engine, Request
 from demo.worker import Stop
+from demo.zero import borrow
 from moa_core.decoding.tree import AUTO, TreeSettings
-from moa_core.decoding.verify import Exactness, Sampling, first_difference
+from moa_core.decoding.verify import Exactness, Sampling, compare_with_plain, first_difference
 from moa_core.errors import UserError
 from moa_core.text import record_words
 
@@ -87,5 +88,14 @@ def partings(engine: Engine, comparison: Comparison) -> dict[str, Exactness]:
         texts = {first_difference(trace.output_ids, plain): trace.output_ids for trace in traces}
         if places := [place for place in texts if place is not None]:
             request = comparison.plan.request(method)
-            found[method] = compare_texts(engine, request, texts[min(places)], plain)
+            given = request, texts[min(places)], plain
+            [found[method]] = borrow(engine, 1, compared, *given, should_stop=lambda: False)
     return found
+
+
+def compared(
+    engine: Engine, request: Request, ours: list[int], plain: list[int], _: Stop
+) -> Iterator[Exactness]:
+    """Where a text leaves plain decoding's, by one more call of the target."""
+    run = engine.prepare(request)
+    yield compare_with_plain(run.target, run.prompt_ids, ours, plain)

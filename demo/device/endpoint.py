@@ -61,7 +61,7 @@ class Device:
         self._target: Target | None = None
         self._server: Server | None = None
 
-    def mount(self, path: str = "/device") -> Mount:
+    def mount(self) -> Mount:
         routes = [
             WebSocketRoute("/link", self._link),
             Route("/facts/{name}", self._facts),
@@ -74,7 +74,7 @@ class Device:
             ),
             Mount("/js", StaticFiles(directory=SCRIPTS)),
         ]
-        return Mount(path, routes=routes)
+        return Mount("/device", routes=routes)
 
     # ---- what a browser downloads ----
 

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from html import escape
 from pathlib import Path
 from statistics import fmean
-from typing import Any
 
 import plotly.graph_objects as go
 
@@ -17,6 +16,7 @@ from demo.common.methods import family, label
 from demo.engine import Engine
 from demo.inside.charts import grouped, layers_read, short, text_read
 from demo.inside.view import cycles_of
+from demo.worker import Stop
 from demo.zero import borrow
 from moa_core.decoding.trace import Prefilled, Trace
 from moa_core.drafters.attention import Looks, look
@@ -79,11 +79,8 @@ def look_inside(engine: Engine, trace: Trace, cycle: int) -> Look:
     return _look(engine.target(name), engine.drafter(method, name), ids, looks, cycle)
 
 
-def looked(
-    engine: Engine, method: str, target: str, ids: list[int], should_stop: Any
-) -> Iterator[Looks]:
+def looked(engine: Engine, method: str, target: str, ids: list[int], _: Stop) -> Iterator[Looks]:
     """The forward whose attention is shown, in turn with all other runs."""
-    del should_stop
 
     def found() -> Iterator[Looks]:
         yield look(engine.target(target), engine.drafter(method, target), ids)

@@ -14,6 +14,7 @@ from demo.engine import FIXED_TREE, Engine, Request
 from moa_core.decoding.trace import Trace, Verified
 from moa_core.decoding.tree import AUTO, TreeSettings
 from moa_core.decoding.verify import Sampling
+from moa_core.drafters.names import matched
 from moa_core.errors import UserError
 
 INTERVAL = 0.2  # seconds between answers of a stream
@@ -50,7 +51,7 @@ def add_decode(engine: Engine) -> None:
         answer, reason (eos, length, context).
         """
         try:
-            method = engine.named(method)
+            method = matched(method, engine.methods()) or method
             tree = TreeSettings(
                 depth or FIXED_TREE.depth,
                 breadth or FIXED_TREE.breadth,

@@ -172,8 +172,7 @@ class Visitor:
         record_words(run.trace, tokenizer)
         self._say({"lane": lane, "trace": run.trace.to_json()})
 
-    def _open(self, asked: dict[str, Any], stop: Stop) -> None:
-        del stop
+    def _open(self, asked: dict[str, Any], _: Stop) -> None:
         trace = Trace.from_json(str(asked.get("text")))
         for line in feed_of(trace, "drafter"):
             self._say(line)

@@ -24,9 +24,8 @@ SETTINGS = (
 )
 
 
-def build(shared: Shared) -> None:
+def build(_: Shared) -> None:
     """Build the tab: the first recording's conclusion, its charts, then the paper's figures."""
-    del shared  # needs no model and no address
     there = ours()
     if not there:
         words(f"<p>{NOTHING}</p>", elem_id="bench-empty")
