@@ -13,7 +13,7 @@ from demo.engine import Engine
 from demo.session import PRIVATE, Shared
 from moa_core.drafters.names import method_name
 
-Check = Callable[[dict[str, Any], list[str]], None]
+Check = Callable[[Engine, dict[str, Any], list[str]], None]
 # Browsers and chat programs cut the addresses of longer prompts.
 LONGEST = 1500
 TEXTS = ("target", "method", "methods", "link", "prompt")
@@ -104,20 +104,21 @@ def brought(engine: Engine, query: Mapping[str, str]) -> tuple[dict[str, Any], l
 
 
 def from_address(
-    engine: Engine, tabs: Sequence[str], tab: str, names: Sequence[str], check: Check, query: Any
+    shared: Shared, tab: str, names: Sequence[str], check: Check, query: Mapping[str, str]
 ) -> tuple[Any, ...]:
     """(status, a value for each name) from the page's address, if it is for this tab. The status
     names the parts that cannot be used; the rest is used.
 
-    tabs   names of the page's tabs; an address without one opens the first
-    check  from settings and reasons: drops those that this tab cannot use, and says why
+    check  from the engine, settings and reasons: drops settings that this tab cannot use, and
+           says why
     """
-    asked = query.get("tab", tabs[0])
+    engine, tabs = shared.engine, shared.tabs
+    asked = query.get("tab", tabs[0])  # an address without one opens the first
     mine = tab == (asked if asked in tabs else tabs[0])
     given, wrong = brought(engine, query if mine else {})
     if mine and asked not in tabs:
         wrong.insert(0, f"tab must be one of {', '.join(tabs)}")
-    check(given, wrong)
+    check(engine, given, wrong)
     reasons = "; ".join(reason.rstrip(".") for reason in wrong)
     words = f"Part of the address was not used: {reasons}."
     status = say(words, "error") if wrong else gr.skip()
@@ -131,8 +132,7 @@ def load_address(
     followed, which may also press a button. check: see `from_address`."""
 
     def taken(request: gr.Request) -> Any:
-        query = request.query_params
-        return from_address(shared.engine, shared.tabs, tab, [*settings], check, query)
+        return from_address(shared, tab, [*settings], check, request.query_params)
 
     for when in (shared.page.load, shared.header.follow):
         made = when(taken, None, [status, *settings.values()], queue=False, **PRIVATE)

@@ -97,7 +97,7 @@ def turns(methods: Sequence[str], repeats: int, tokens: int, plain: bool) -> lis
 
 
 def measure(
-    engine: Engine, requests: Mapping[str, Request], repeats: int, measured: Measured,
+    engine: Engine, requests: Mapping[str, Request], measured: Measured,
     should_stop: Stop = lambda: False, plain: bool = False,
 ) -> Iterator[Progress]:  # fmt: skip
     """Run the requests, named by method, in turns; fill `measured` and yield the progress.
@@ -110,10 +110,10 @@ def measure(
         if refusal := engine.refusal(request.method, request.target):
             raise UserError(refusal)
     engine.prepare(first)  # refuses a prompt or a length
-    steps = turns(list(requests), repeats, first.max_new_tokens, plain)
+    steps = turns(list(requests), measured.repeats, first.max_new_tokens, plain)
     if plain:
         requests = {**requests, VANILLA: replace(first, method=VANILLA)}
-    measured.repeats, measured.traces = repeats, {one.method: [] for one in steps if one.run}
+    measured.traces = {one.method: [] for one in steps if one.run}
     tokens = sum(step.tokens for step in steps)
     made = borrow(engine, tokens, taken, dict(requests), steps, should_stop=should_stop)
     with closing(made) as said:

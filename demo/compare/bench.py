@@ -68,7 +68,7 @@ def run(engine: Engine, comparison: Comparison, should_stop: Stop) -> Iterator[d
     if not found:
         yield {"status": status}
         return
-    shape = table(found, comparison.plan.sampling.greedy)
+    shape = table(found, comparison.asked.sampling.greedy)
     drawn = charts(found)
     yield {
         "status": status,

@@ -12,7 +12,8 @@ from typing import Any
 from demo.common.figures import Spread
 from demo.common.tokens.view import feed_of
 from demo.compare.rows import Row, rows
-from demo.compare.run import Comparison, Plan
+from demo.compare.run import Comparison
+from demo.engine import Request
 from demo.live.recording import REPEATS, recording
 
 
@@ -40,7 +41,8 @@ def recorded_race() -> dict[str, Any] | None:
     if kept is None:
         return None
     traces = {one.about["method"]: [one] for one in (kept.trace, kept.rival, kept.plain)}
-    comparison = Comparison(plan=Plan(kept.trace.about["prompt"], tuple(traces)), traces=traces)
+    asked = Request(kept.trace.about["prompt"])
+    comparison = Comparison(asked=asked, methods=tuple(traces), traces=traces)
     made = race(rows(comparison))
     over = kept.measured["over"]  # of all its repeats; None: too close to call
     level = {kept.trace.about["method"], *(name for name in over if over[name] is None)}

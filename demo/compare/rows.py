@@ -53,15 +53,20 @@ class Row:
 
 
 def rows(comparison: Comparison) -> list[Row]:
-    """A row for each method that has a finished run, in the plan's order."""
+    """A row for each method that has a finished run, in the order of the methods."""
     traces = {name: found for name, found in comparison.traces.items() if found}
     plain = middle(traces[VANILLA]).tokens_per_second if VANILLA in traces else None
     return [_row(name, found, comparison, plain) for name, found in traces.items()]
 
 
 def _row(method: str, traces: Sequence[Trace], of: Comparison, plain: float | None) -> Row:
-    trace = middle(traces)
-    text = of.plain
+    trace, text = middle(traces), of.plain
+
+    def spread(figure: str) -> Spread | None:
+        known = [value for each in traces if (value := getattr(each, figure)) is not None]
+        value = getattr(trace, figure)
+        return None if value is None else Spread(value, min(known), max(known))
+
     found = [first_difference(each.output_ids, text or ()) for each in traces]
     places = [place for place in found if place is not None]
     rate = trace.tokens_per_second
@@ -69,22 +74,15 @@ def _row(method: str, traces: Sequence[Trace], of: Comparison, plain: float | No
         method=method,
         runs=len(traces),
         trace=trace,
-        tau=_spread(trace.tau, [each.tau for each in traces]),
-        rate=_spread(rate, [each.tokens_per_second for each in traces]),
-        decoding=_spread(
-            trace.decode_tokens_per_second, [each.decode_tokens_per_second for each in traces]
-        ),
+        tau=spread("tau"),
+        rate=spread("tokens_per_second"),
+        decoding=spread("decode_tokens_per_second"),
         same=None if text is None else not places,
         differs=min(places) + 1 if places else None,
         gap=of.parted[method].gap if method in of.parted else None,
         speedup=rate / plain if rate and plain else None,
         tree=recorded_tree(trace),
     )
-
-
-def _spread(value: float | None, all_of: Sequence[float | None]) -> Spread | None:
-    found = [each for each in all_of if each is not None]
-    return None if value is None else Spread(value, min(found), max(found))
 
 
 def digits(value: float | None, kind: str) -> str:

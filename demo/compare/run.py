@@ -1,7 +1,7 @@
-"""One prompt through several methods, in turns: the plan and its results."""
+"""One prompt through several methods, in turns."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from demo.common.charts import middle
 from demo.common.measure import Measured, Progress, measure
@@ -9,30 +9,25 @@ from demo.common.methods import RIVAL, VANILLA, ordered
 from demo.engine import Engine, Request
 from demo.worker import Stop
 from demo.zero import borrow
-from moa_core.decoding.tree import AUTO, TreeSettings
-from moa_core.decoding.verify import Exactness, Sampling, compare_with_plain, first_difference
+from moa_core.decoding.verify import Exactness, compare_with_plain, first_difference
 from moa_core.errors import UserError
 from moa_core.text import record_words
 
 FEWEST, MOST = 2, 5
 
 
-@dataclass(frozen=True)
-class Plan:
-    """The plan of a comparison.
+@dataclass(kw_only=True)
+class Comparison(Measured):
+    """What is to be compared, and the finished runs.
 
+    asked    what each method runs
     methods  2 to 5 names, each once; UserError for fewer or more
-    repeats  counted runs of each method
-    tree     for all methods
+    parted   by method: where its greedy text first differs from plain decoding's
     """
 
-    prompt: str
+    asked: Request
     methods: tuple[str, ...]
-    repeats: int = 3
-    max_new_tokens: int = 128
-    sampling: Sampling = field(default_factory=Sampling)
-    tree: TreeSettings = AUTO
-    target: str = ""
+    parted: dict[str, Exactness] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if not FEWEST <= len(self.methods) <= MOST:
@@ -43,20 +38,7 @@ class Plan:
             )
 
     def request(self, method: str) -> Request:
-        return Request(
-            self.prompt, method, self.max_new_tokens, self.tree, self.sampling, self.target
-        )
-
-
-@dataclass
-class Comparison(Measured):
-    """A plan and its finished runs.
-
-    parted  by method: where its greedy text first differs from plain decoding's
-    """
-
-    plan: Plan = field(kw_only=True)
-    parted: dict[str, Exactness] = field(default_factory=dict)
+        return replace(self.asked, method=method)
 
 
 def usual(engine: Engine, target: str = "") -> list[str]:
@@ -66,12 +48,11 @@ def usual(engine: Engine, target: str = "") -> list[str]:
 
 def compare(engine: Engine, comparison: Comparison, should_stop: Stop) -> Iterator[Progress]:
     """Fill a comparison run by run, yielding progress. UserError before the first yield."""
-    plan = comparison.plan
-    requests = {method: plan.request(method) for method in plan.methods}
-    plain = VANILLA not in plan.methods
-    yield from measure(engine, requests, plan.repeats, comparison, should_stop, plain)
+    methods = comparison.methods
+    requests = {method: comparison.request(method) for method in methods}
+    yield from measure(engine, requests, comparison, should_stop, VANILLA not in methods)
     for traces in filter(None, comparison.traces.values()):
-        record_words(middle(traces), engine.target(plan.target).tokenizer)
+        record_words(middle(traces), engine.target(comparison.asked.target).tokenizer)
     comparison.parted = partings(engine, comparison)
 
 
@@ -81,14 +62,13 @@ def partings(engine: Engine, comparison: Comparison) -> dict[str, Exactness]:
     Uses the repeat that differs first. Empty at a temperature, where draws decide.
     """
     plain = comparison.plain
-    if plain is None or not comparison.plan.sampling.greedy:
+    if plain is None or not comparison.asked.sampling.greedy:
         return {}
     found = {}
     for method, traces in comparison.traces.items():
         texts = {first_difference(trace.output_ids, plain): trace.output_ids for trace in traces}
         if places := [place for place in texts if place is not None]:
-            request = comparison.plan.request(method)
-            given = request, texts[min(places)], plain
+            given = comparison.request(method), texts[min(places)], plain
             [found[method]] = borrow(engine, 1, compared, *given, should_stop=lambda: False)
     return found
 

@@ -1,7 +1,6 @@
 """The tab Side by side: one prompt, several methods, measured in turns and replayed as a race."""
 
 from collections.abc import Iterator
-from functools import partial
 from typing import Any
 
 import gradio as gr
@@ -9,10 +8,10 @@ import gradio as gr
 from demo.common.controls import control, folded, prompt_box
 from demo.common.elements import status_line
 from demo.common.measure import WARM_UP
-from demo.common.methods import label, ordered
+from demo.common.methods import VANILLA, label, ordered
 from demo.compare.bench import results, run
-from demo.compare.run import FEWEST, MOST, Comparison, Plan, usual
-from demo.engine import Engine
+from demo.compare.run import FEWEST, MOST, Comparison, usual
+from demo.engine import Engine, Request
 from demo.session import PRIVATE, Shared, connect, show_results
 from demo.share import load_address, share_fold
 from demo.worker import Stop
@@ -54,14 +53,14 @@ def build(shared: Shared) -> gr.Textbox:
     made = {name: made[name] for name in NAMES}
 
     def work(stop: Stop, *given: Any) -> Iterator[Any]:
-        for changed in run(engine, Comparison(plan=plan_of(*given)), stop):
+        for changed in run(engine, comparison_of(*given), stop):
             yield tuple(changed.get(name, gr.skip()) for name in parts)
 
     ended = connect(shared, go, stop, work, [*made.values()], [*parts.values()])
     show_results(ended, "compare-results")
     share_fold("compare-", ID, status, made)
     linked = {name: made[name] for name in LINKED}
-    load_address(shared, ID, status, linked, partial(check, engine))
+    load_address(shared, ID, status, linked, check)
 
     def of_target(target: str) -> dict[str, Any]:
         return gr.update(choices=_named(engine, target), value=usual(engine, target))
@@ -74,15 +73,14 @@ def _named(engine: Engine, target: str = "") -> list[tuple[str, str]]:
     return [(label(name), name) for name in engine.methods(target)]
 
 
-def plan_of(
+def comparison_of(
     prompt: str, target: str, methods: list[str], repeats: int, auto_tree: bool, tokens: int,
     temperature: float, seed: Any, *shape: int,
-) -> Plan:  # fmt: skip
-    """The plan for the controls' values, in the order of NAMES."""
-    return Plan(
-        prompt, tuple(ordered(methods)), repeats, tokens, Sampling(temperature, seed=seed),
-        AUTO if auto_tree else TreeSettings(*shape), target,
-    )  # fmt: skip
+) -> Comparison:  # fmt: skip
+    """The comparison for the controls' values, in the order of NAMES."""
+    tree, sampling = AUTO if auto_tree else TreeSettings(*shape), Sampling(temperature, seed=seed)
+    asked = Request(prompt, VANILLA, tokens, tree, sampling, target)
+    return Comparison(asked=asked, methods=tuple(ordered(methods)), repeats=repeats)
 
 
 def check(engine: Engine, given: dict[str, Any], wrong: list[str]) -> None:

@@ -182,11 +182,11 @@ class Visitor:
 
     def _measure(self, asked: dict[str, Any], stop: Stop) -> None:
         engine, request = self._engine, request_from(asked.get("settings"))
-        requests, measured = requests_for(engine, request), Measured()
+        requests, measured = requests_for(engine, request), Measured(repeats=3)
         others = engine.worker.waiting
         engine.worker.gives_way = True  # others are not asked to wait
         try:
-            for step in measure(engine, requests, 3, measured, lambda: stop() or bool(others)):
+            for step in measure(engine, requests, measured, lambda: stop() or bool(others)):
                 words = f"run {step.run} of {step.runs}" if step.run else "warming up"
                 self._say({"step": words, "share": round(step.share, 3)})
         finally:

@@ -16,13 +16,9 @@ STEADY = 1.25  # most that a method's fastest run may be faster than its slowest
 def requests_for(engine: Engine, request: Request) -> dict[str, Request]:
     """The method, EAGLE-2 (for EAGLE-2 itself: the default) and plain decoding."""
     rival = RIVAL if request.method != RIVAL else engine.default(request.target)
-    names = dict.fromkeys((request.method, rival, VANILLA))
-    there = engine.methods(request.target)
-    return {
-        name: replace(request, method=name)
-        for name in names
-        if name in there or name == request.method
-    }
+    there = {request.method, *engine.methods(request.target)}
+    names = [name for name in (request.method, rival, VANILLA) if name in there]
+    return {name: replace(request, method=name) for name in names}
 
 
 def figures(method: str, traces: Mapping[str, Sequence[Trace]]) -> dict[str, Any]:

@@ -76,8 +76,8 @@ def record(engine: Engine, repeats: int = REPEATS) -> Path:
     if not engine.stops() or RIVAL not in engine.methods():
         raise UserError(f"To record, {engine.first} needs an MoA and an EAGLE-2 drafter.")
     asked = Request(next(iter(EXAMPLES.values())), engine.default(), NEW_TOKENS)
-    requests, measured = requests_for(engine, asked), Measured()
-    for _ in measure(engine, requests, repeats, measured):
+    requests, measured = requests_for(engine, asked), Measured(repeats=repeats)
+    for _ in measure(engine, requests, measured):
         pass
     names = {"trace": asked.method, "rival": RIVAL, "plain": VANILLA}
     runs = {name: middle(measured.traces[method]) for name, method in names.items()}

@@ -95,4 +95,4 @@ def _wire(
         [settings["tli"], stops], queue=False, trigger_mode="always_last", **PRIVATE,
     )  # fmt: skip
     linked = {name: settings[name] for name in NAMES[1:]}
-    load_address(shared, ID, status, linked, partial(check, engine))
+    load_address(shared, ID, status, linked, check)

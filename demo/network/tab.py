@@ -1,6 +1,5 @@
 """The Network tab: the drafter in the visitor's browser, the target here, a WebSocket between."""
 
-from functools import partial
 from typing import Any
 
 import gradio as gr
@@ -117,7 +116,7 @@ def _page(shared: Shared) -> gr.Textbox:
     _wire(settings, run, rival)
     own = {name: settings[name] for name in LINKED}
     share_fold("net-", ID, status, own, target=engine.first)
-    load_address(shared, ID, status, own, partial(check, engine))
+    load_address(shared, ID, status, own, check)
     return settings["prompt"]
 
 

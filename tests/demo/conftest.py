@@ -1,6 +1,5 @@
 """An engine's surroundings without weights."""
 
-from functools import partial
 from types import SimpleNamespace
 
 import pytest
@@ -93,8 +92,8 @@ def visit():
 
 def opened(tab, names, engine, query):
     """(status, {name: value}) of an address, as a tab reads it."""
-    check = partial(tab.check, engine)
-    status, *values = from_address(engine, IDS, tab.ID, names, check, query)
+    shared = SimpleNamespace(engine=engine, tabs=IDS)
+    status, *values = from_address(shared, tab.ID, names, tab.check, query)
     return status, dict(zip(names, values, strict=True))
 
 

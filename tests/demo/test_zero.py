@@ -13,8 +13,7 @@ import demo.engine as module
 from demo import zero
 from demo.common.elements import SORRY
 from demo.compare.bench import run
-from demo.compare.run import Comparison
-from demo.compare.tab import plan_of
+from demo.compare.tab import comparison_of
 from demo.engine import Engine, Request
 from demo.lesson import run as lesson
 from demo.live.api import answers
@@ -134,8 +133,7 @@ def test_a_live_run_comes_back_whole_and_its_process_is_used_again(engine, lende
 
 
 def test_every_tab_runs_elsewhere(engine, lender):
-    made = Comparison(plan=plan_of(*GIVEN))
-    *_, last = run(engine, made, lambda: False)
+    *_, last = run(engine, comparison_of(*GIVEN), lambda: False)
     assert last["status"]["text"] == "All 4 runs are done." and last["tau"] is not None
     assert lender.asked.pop() == zero.borrowed_seconds(2 * 16 + 4 * 20)
     made = engine.prepare(lesson.request(engine, lesson.TRIALS["draft"], PROMPT, ""))

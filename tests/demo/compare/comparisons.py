@@ -4,7 +4,8 @@ from dataclasses import asdict
 
 from demo.common.figures import Spread
 from demo.compare.rows import Row
-from demo.compare.run import Comparison, Plan
+from demo.compare.run import Comparison
+from demo.engine import Request
 from moa_core.decoding.trace import Drafted, Finished, Prefilled, Trace, Verified
 from moa_core.decoding.tree import DraftTree, TreeSettings
 from moa_core.decoding.verify import Sampling
@@ -47,8 +48,10 @@ def comparison_of(tokenizer=None, reference=None, sampling=None, **traces):
             trace.about["method"] = name
             if tokenizer:
                 record_words(trace, tokenizer)
-    plan = Plan("Hi", tuple(named), repeats, sampling=sampling or Sampling())
-    return Comparison(named, repeats, reference, plan=plan)
+    asked, methods = Request("Hi", sampling=sampling or Sampling()), tuple(named)
+    return Comparison(
+        asked=asked, methods=methods, traces=named, repeats=repeats, reference=reference
+    )
 
 
 def usual_comparison(tokenizer=None):

@@ -12,8 +12,8 @@ from demo.compare import tab
 from demo.compare.bench import run
 from demo.compare.race import race
 from demo.compare.rows import rows, table
-from demo.compare.run import Comparison, Plan, compare, partings
-from demo.engine import Engine, PreparedRun
+from demo.compare.run import Comparison, compare, partings
+from demo.engine import Engine, PreparedRun, Request
 from demo.session import guarded
 from moa_core.decoding.trace import Trace
 from moa_core.decoding.tree import AUTO, TreeSettings
@@ -24,6 +24,8 @@ from tests.demo.conftest import PROMPT
 from tests.models import plain_greedy, tiny_target
 
 METHODS = ("moa-n0", "moa-n1", "vanilla")
+GIVEN = (PROMPT, "", ["vanilla", "moa-n1"], 2, False, 20, 0.0, 0, 3, 2, 6)
+SETTINGS = dict(zip(tab.NAMES, GIVEN, strict=True))
 OTHER = [1, 2, 3, 99, 5, 6, 7]  # leaves 1 ... 7 at its fourth token
 
 
@@ -39,15 +41,15 @@ OTHER = [1, 2, 3, 99, 5, 6, 7]  # leaves 1 ... 7 at its fourth token
 )
 def test_what_cannot_be_compared_is_refused_before_anything_runs(loads, wrong, word):
     with pytest.raises(UserError, match=word) as caught:
-        plan = Plan(**{"prompt": PROMPT, "methods": METHODS, **wrong})
-        list(compare(Engine(), Comparison(plan=plan), lambda: False))
+        given = SETTINGS | {"methods": list(METHODS)} | wrong
+        list(compare(Engine(), tab.comparison_of(*given.values()), lambda: False))
     assert "\n" not in str(caught.value) and not any(hasattr(one, "tree") for one in loads)
 
 
 def test_runs_have_the_plans_sampling_and_tree(loads):
     sampling, tree = Sampling(0.7, seed=5), TreeSettings(2, 2, 3)
-    plan = Plan(PROMPT, METHODS, 2, 5, sampling, tree)
-    list(compare(Engine(), Comparison(plan=plan), lambda: False))
+    asked = Request(PROMPT, max_new_tokens=5, tree=tree, sampling=sampling)
+    list(compare(Engine(), Comparison(asked=asked, methods=METHODS), lambda: False))
     asked = [one for one in loads if hasattr(one, "tree")]
     assert {one.sampling for one in asked} == {sampling} and {one.tree for one in asked} == {tree}
 
@@ -136,13 +138,9 @@ NAMES = (
 )  # fmt: skip
 
 
-GIVEN = (PROMPT, "", ["vanilla", "moa-n1"], 2, False, 20, 0.0, 0, 3, 2, 6)
-SETTINGS = dict(zip(tab.NAMES, GIVEN, strict=True))
-
-
 def outputs_of(visit, **changed):
     def work(stop):
-        comparison = Comparison(plan=tab.plan_of(*(SETTINGS | changed).values()))
+        comparison = tab.comparison_of(*(SETTINGS | changed).values())
         for made in run(Engine(), comparison, stop):
             yield tuple(made.get(name, gr.skip()) for name in NAMES)
 
