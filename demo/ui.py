@@ -76,8 +76,7 @@ def build_demo(engine: Engine, note: str = "") -> gr.Blocks:
         visits: dict[str | None, Visit] = {}
 
         def arrive(request: gr.Request) -> Visit:
-            visit = visits[request.session_hash] = Visit()
-            return visit
+            return visits.setdefault(request.session_hash, Visit())
 
         demo.load(arrive, None, shared.visit, **PRIVATE)
         with gr.Tabs(elem_id="tabs", overflow_behavior="wrap") as tabs:
