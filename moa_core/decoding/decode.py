@@ -41,7 +41,7 @@ def decode(
     pair = Pair(drafter, far, settings.patience, sampling, text, clock, should_stop)
     try:
         pair.open(target, capacity)
-        run = _speculate(pair, pair, text, shape, capacity, sampling, clock, should_stop)
+        run = _speculate(pair, text, shape, capacity, sampling, clock, should_stop)
         with closing(run):
             for event in run:
                 clock.pause()
@@ -52,13 +52,13 @@ def decode(
 
 
 def _speculate(
-    verifier: Pair, drafter: Pair, text: Text, shape: TreeSettings, capacity: int,
-    sampling: Sampling, clock: Stopwatch, should_stop: Callable[[], bool],
+    pair: Pair, text: Text, shape: TreeSettings, capacity: int, sampling: Sampling,
+    clock: Stopwatch, should_stop: Callable[[], bool],
 ) -> Asked[None]:  # fmt: skip
     try:
         # 1) Prefill: the target reads the prompt and chooses the first token.
         prompt = tuple(text.ids)
-        choices, traffic = yield from verifier.prefill(prompt, capacity, sampling)
+        choices, traffic = yield from pair.prefill(prompt, capacity, sampling)
         (token,) = text.add(choices.tokens)
         clock.lap("prefill")
         waited = sum(clock.totals.values())  # for a lost link, too
@@ -67,28 +67,28 @@ def _speculate(
         while (reason := text.ending(should_stop)) is None:
             # 2) Draft: the drafter observes the target's results for the newest verified tokens
             #    and proposes a tree below the last token, which the target has not read yet.
-            ids, outputs, received = yield from verifier.learned()
-            drafter.observe(ids, outputs)
+            ids, outputs, received = yield from pair.learned()
+            pair.observe(ids, outputs)
             if cycle == 0:
                 clock.lap("prefill")  # observing the prompt
-            tree, at = drafter.propose(text.ids[-1], text.fitting(shape)), text.position
+            tree, at = pair.propose(text.ids[-1], text.fitting(shape)), text.position
             seconds = clock.lap("draft")
-            drafted = Drafted(cycle, at, tree, seconds, drafter.tli, drafter.offline, received)
+            drafted = Drafted(cycle, at, tree, seconds, pair.tli, pair.offline, received)
             yield drafted
 
             # 3) Verify: one target forward over the whole tree; the target's choice at each node.
-            choices, traffic = yield from verifier.verify(drafted)
+            choices, traffic = yield from pair.verify(drafted)
             seconds = clock.lap("verify", network=traffic.seconds)
 
             # 4) Accept the longest drafted path the target agrees with; its next choice is the
             #    bonus.
             path, bonus = walk(tree, choices.tokens)
-            verifier.keep(path)
+            pair.keep(path)
             emitted = text.add((*(tree.tokens[node] for node in path), bonus))
             rest = clock.lap("other")
             verified = Verified(cycle, path, bonus, *choices, emitted, seconds, rest, *traffic)
             yield verified
-            drafter.learn(drafted, verified)
+            pair.learn(drafted, verified)
             cycle += 1
     except Unanswered as ended:
         reason = ended.reason
