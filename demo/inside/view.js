@@ -1,6 +1,6 @@
 // Moving between the cycles of a trace. `props.trace` is the JSON of demo/inside/view.py, `props.value`
 // the place of the cycle that is shown.
-import { add, button, el, many, pairList, putBeside, quoted, tipBox } from "../common/static/dom.js";
+import { add, button, clamped, el, many, pairList, putBeside, quoted, tipBox } from "../common/static/dom.js";
 import { onTab } from "../common/static/page.js";
 import { legendOf, mark } from "../common/tokens/view.js";
 import { Tree, WIDE } from "../common/tree/tree.js";
@@ -111,7 +111,7 @@ export function mount({ element, props, watch, trigger }) {
   }
 
   function show(wanted) {
-    place = Math.max(0, Math.min(wanted, trace.cycles.length - 1));
+    place = clamped(wanted, trace.cycles);
     const cycle = trace.cycles[place];
     const words = sentence(cycle, trace.texts);
     slider.value = place + 1;

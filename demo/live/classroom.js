@@ -1,5 +1,5 @@
 // Class mode (?class=1): the lesson's steps, one at a time, above the stage.
-import { add, button, el, OWN } from "../common/static/dom.js";
+import { add, button, clamped, el, modified, OWN } from "../common/static/dom.js";
 import { veil } from "./run.js";
 
 const KEYS = { PageDown: 1, ArrowRight: 1, PageUp: -1, ArrowLeft: -1 }; // those of a clicker, too
@@ -9,7 +9,7 @@ export function classroom(header, steps) {
   const words = el("div", "", "", { ariaLive: "polite" });
   const picture = el("figure", "class-picture");
   const show = (by, answered = false) => {
-    at = Math.max(0, Math.min(steps.length - 1, at + by));
+    at = clamped(at + by, steps);
     const step = steps[at];
     const name = el("b", "", `${at + 1} of ${steps.length}, ${step.title}. `);
     words.replaceChildren(add(el("small"), name, answered ? step.question : step.ask));
@@ -36,8 +36,7 @@ export function classroom(header, steps) {
   add(header, add(el("nav", "class-steps", "", { ariaLabel: "Lesson" }), back, words, told, on, leave));
   show(0);
   document.addEventListener("keydown", (event) => {
-    const held = event.altKey || event.ctrlKey || event.metaKey || event.shiftKey;
-    if (!(event.key in KEYS) || held || event.defaultPrevented || event.target.closest?.(OWN)) return;
+    if (!(event.key in KEYS) || modified(event) || event.defaultPrevented || event.target.closest?.(OWN)) return;
     event.preventDefault();
     show(KEYS[event.key]);
   });

@@ -46,6 +46,21 @@ export function tipBox() {
   return el("div", "tip", "", { id, role: "tooltip", hidden: true });
 }
 
+/** Whether a key is pressed that gives another one, or a click, its own meaning. */
+export const modified = (event) => event.altKey || event.ctrlKey || event.metaKey || event.shiftKey;
+
+const STEPS = { ArrowLeft: -1, ArrowRight: 1, Home: -Infinity, End: Infinity };
+
+/** What a pressed key leads to, from one of all; undefined if nowhere. The page does not scroll then. */
+export function stepped(event, all, from) {
+  const by = STEPS[event.key];
+  if (by) event.preventDefault();
+  return by && all[clamped(all.indexOf(from) + by, all)];
+}
+
+/** A place in a list that has one. */
+export const clamped = (place, { length }) => Math.max(0, Math.min(length - 1, place));
+
 // Below a rectangle of the screen, or above it if there is no room; inside the frame.
 export function putBeside(tip, frame, spot) {
   const around = frame.getBoundingClientRect();

@@ -1,6 +1,6 @@
 // Tabs and their addresses: the address names the open tab, and Back and Forward move between tabs.
 import "./charts.js";
-import { calm } from "./dom.js";
+import { calm, modified, stepped } from "./dom.js";
 import "./inputs.js";
 import { newest, replace } from "./prompt.js";
 
@@ -52,14 +52,11 @@ export function mount(given) {
 
 // Left, Right, Home and End open the tab beside, the first and the last one.
 function step(event) {
-  const { key, target } = event;
-  const by = { ArrowLeft: -1, ArrowRight: 1, Home: -Infinity, End: Infinity }[key];
-  if (!by || !target.matches?.("#tabs > .tab-wrapper [role=tab]")) return;
-  const all = [...target.parentNode.children];
-  const next = all[Math.max(0, Math.min(all.length - 1, all.indexOf(target) + by))];
-  event.preventDefault();
-  next.focus();
-  next.click();
+  const { target } = event;
+  if (!target.matches?.("#tabs > .tab-wrapper [role=tab]")) return;
+  const next = stepped(event, [...target.parentNode.children], target);
+  next?.focus();
+  next?.click();
 }
 
 // The address of a tab, without settings, which belong to one visit. Parameters of gradio and its host
@@ -127,7 +124,7 @@ export function followed(tab) {
 // alone, which anybody may send, never starts a run.
 function follow(event) {
   const link = event.target.closest?.("a[data-press]");
-  if (!link || event.ctrlKey || event.metaKey || event.shiftKey || event.altKey) return;
+  if (!link || modified(event)) return;
   event.preventDefault();
   const { tab, prompt, ...settings } = Object.fromEntries(new URL(link.href).searchParams);
   const own = document.querySelector("#how-prompt :is(textarea, input)")?.value || prompt;

@@ -1,5 +1,5 @@
 // The text of one run, token by token. view.py beside this file lists the lines that it draws.
-import { add, el, many, pairList, putBeside, quoted, tipBox } from "../static/dom.js";
+import { add, el, many, pairList, putBeside, quoted, stepped, tipBox } from "../static/dom.js";
 
 const KINDS = {
   first: "first token: the target’s own, after the prefill",
@@ -235,35 +235,27 @@ export class TokenView {
     putBeside(this.tip, this.root, node.getClientRects()[0] ?? node.getBoundingClientRect());
   }
 
-  #at({ target }) {
-    return target.closest(".token");
-  }
-
   #listen() {
-    const { text } = this;
-    for (const kind of ["mouseover", "focusin"])
-      text.addEventListener(kind, (event) => this.#point(this.#at(event)));
-    for (const kind of ["mouseleave", "focusout", "scroll"])
-      text.addEventListener(kind, () => this.#point());
-    text.addEventListener("click", (event) => this.#press(this.#at(event)));
-    text.addEventListener("keydown", (event) => this.#keyed(event));
+    const on = (kinds, act) => {
+      for (const kind of kinds) this.text.addEventListener(kind, (event) => act(event.target.closest(".token"), event));
+    };
+    on(["mouseover", "focusin"], (node) => this.#point(node));
+    on(["mouseleave", "focusout", "scroll"], () => this.#point());
+    on(["click"], (node) => this.#press(node));
+    on(["keydown"], (node, event) => this.#keyed(event, node));
   }
 
   #press(node) {
     if (node) this.chosen(this.#details.get(node).cycle ?? 1);
   }
 
-  #keyed(event) {
+  #keyed(event, from) {
     if (event.key === "Escape") this.#point();
-    const from = this.#at(event);
     if (event.key === "Enter") this.#press(from);
-    const steps = { ArrowRight: 1, ArrowLeft: -1, Home: -Infinity, End: Infinity };
-    if (!from || !(event.key in steps)) return;
-    event.preventDefault();
+    const seen = [...this.text.querySelectorAll(".token")].filter((node) => node.offsetParent);
+    const next = from && stepped(event, seen, from);
+    if (!next) return;
     event.stopPropagation(); // else the player would step as well
-    const all = [...this.text.querySelectorAll(".token")].filter((node) => node.offsetParent);
-    const place = all.indexOf(from) + steps[event.key];
-    const next = all[Math.max(0, Math.min(all.length - 1, place))];
     if (this.#current) this.#current.tabIndex = -1;
     this.#current = next;
     next.tabIndex = 0;
