@@ -22,8 +22,7 @@ export function mount({ element, props, watch }) {
 
   function track({ lines, rank }) {
     const lane = new Lane(lines[0].method, lines[0].label);
-    lane.begin(lines[0], { colour: lines[0].colour });
-    for (const line of lines.slice(1)) lane.add({ ...line });
+    lane.begin(lines[0], { lines: lines.slice(1) });
     const [place, time] = ["place", "time"].map((name) => el("span", name));
     const fill = el("progress", "", "", { ariaLabel: lines[0].label });
     const row = add(el("li", "track"), el("span", "name", lines[0].label), fill, time, place);

@@ -4,7 +4,7 @@ import { inClass } from "../common/static/page.js";
 import { Device } from "../device/js/device.js";
 import { Cut } from "./cut.js";
 import { Link } from "./link.js";
-import { Stage, WHOLE } from "./stage.js";
+import { Stage } from "./stage.js";
 
 const KEPT = "moa-run"; // in sessionStorage
 const ARMED = 12; // tokens of a run that is cut by arrangement
@@ -14,11 +14,10 @@ const NAMES = ["target", "prompt", "method", "tli", "auto_tree", "depth", "bread
 let stage = null;
 let link = null;
 let cut = null;
-let now = null; // the run: {settings, lines, traces, rival, measured}, and its stage: drafter, plain, "" when over
+let now = null; // the run: {settings, traces, rival, measured}, and its stage: drafter, plain, "" when over
 let told = {}; // of the connection: up, cut, armed
 let props = {};
-let opening = false; // whether a saved trace is awaited
-const device = new Device(new URL("device", document.baseURI).href, heardHere);
+const device = new Device(heardHere);
 
 /** The view. */
 export function mount(given) {
@@ -29,7 +28,6 @@ export function mount(given) {
   window.addEventListener("pagehide", leaving);
   before(inClass ? null : restored(), inClass ? Infinity : 0);
   mark();
-  actions();
   buttons();
 }
 
@@ -45,7 +43,7 @@ function before(kept, at) {
 export function mountCut({ element }) {
   cut = new Cut(element.firstElementChild, {
     turn,
-    ask: () => device.choose(methodOf(values())),
+    ask: () => device.choose(methodOf(newest)),
     fetch: () => device.load(),
   });
   connection();
@@ -53,49 +51,47 @@ export function mountCut({ element }) {
 
 // ---- settings: gradio knows them, and tells them with each event ----
 
-let newest = []; // as last heard
+let newest = {}; // as last heard
 let wrong = ""; // those that were refused, whose message goes when they are changed
 
 const named = (list) => Object.fromEntries(NAMES.map((name, at) => [name, list[at]]));
-const values = () => named(newest);
 const methodOf = ({ method, tli }) => (method === "moa" ? `moa-n${tli}` : method);
 
 /** A setting has changed. */
 export function changed(...list) {
-  newest = list;
-  if (wrong && JSON.stringify(values()) !== wrong) status((wrong = ""));
+  newest = named(list);
+  if (wrong && JSON.stringify(newest) !== wrong) status((wrong = ""));
   mark();
-  if (device.name && !now?.doing) device.choose(methodOf(values()));
+  if (device.name && !now?.doing) device.choose(methodOf(newest));
   connection();
 }
 
 // Says whether what is shown is of these settings: a run from before, or a recorded one, may not be.
 function mark() {
-  if (!stage || !newest.length || wrong || now?.doing || (now && !now.settings)) return;
-  const [method, prompt] = [methodOf(values()), values().prompt];
+  if (!stage || !newest.method || wrong || now?.doing || (now && !now.settings)) return;
   const { head } = stage.drafter;
-  const same = now ? JSON.stringify(now.settings) === JSON.stringify(values()) : !head || (head.method === method && head.prompt === prompt);
+  const same = now
+    ? JSON.stringify(now.settings) === JSON.stringify(newest)
+    : !head || (head.method === methodOf(newest) && head.prompt === newest.prompt);
   outdate(same ? "" : "The settings have changed: press Run.");
 }
 
-const outdate = (words) => stage.outdate(words, values().prompt);
+const outdate = (words) => stage.outdate(words, newest.prompt);
 
 // ---- a run ----
 
 export function run(...list) {
-  newest = list;
+  const settings = (newest = named(list));
   status("");
-  const settings = values();
   const here = device.ready && device.name === methodOf(settings);
   if (!link.up) {
     status("The server cannot be reached, so nothing was run. Your prompt is kept.", "error");
     outdate("Not run. This is the run before.");
     return;
   }
-  now = { settings, lines: { drafter: [], plain: [] }, traces: {}, measured: null, doing: "drafter", here };
+  now = { settings, traces: {}, measured: null, doing: "drafter", here };
   told.cut = false;
   stage.start(settings.tokens);
-  actions();
   buttons();
   if (here) return runHere(settings);
   link.say({ do: "run", lane: "drafter", settings, after: told.armed ? ARMED : null });
@@ -104,14 +100,13 @@ export function run(...list) {
 export function stop() {
   link.say({ do: "stop" });
   if (now?.here) device.tell("stop");
-  if (now?.doing === "plain" || (now?.doing && !now.lines.drafter.length)) broken("stopped");
+  if (now?.doing === "plain" || (now?.doing && !stage.drafter.head)) broken("stopped");
 }
 
 // The run has no end of its own.
 function broken(end) {
   const lane = stage.lanes[now.doing];
-  now.lines[now.doing].push({ lane: now.doing, end });
-  if (lane.head) stage.hear(now.doing, { lane: now.doing, end });
+  if (lane.head) stage.hear(now.doing, { end });
   else if (lane === stage.plain) lane.empty("Not run: stopped.");
   finish("stopped");
 }
@@ -121,22 +116,19 @@ function hear(message) {
   if ("step" in message) return measuring(message);
   if ("measured" in message) return measured(message);
   const { lane } = message;
-  if (message.run && opening) opened();
+  if (message.run && !now) opened();
   if (now?.doing !== lane) return;
   if ("trace" in message) return traced(lane, message.trace);
-  now.lines[lane].push(message);
-  if ("run" in message) status("");
-  if ("run" in message) stage.begin(lane, message, { badge: lane === "plain" ? "run after it, to compare" : "" });
-  else stage.hear(lane, message);
+  if ("run" in message) {
+    status("");
+    stage.begin(lane, message, { badge: lane === "plain" ? "run after it, to compare" : "" });
+  } else stage.hear(lane, message);
   if ("down" in message) lost();
 }
 
-const ended = (lane) => now.lines[lane].find((line) => "end" in line)?.end;
-
 // Lines of a saved trace that was opened.
 function opened() {
-  opening = false;
-  now = { settings: null, lines: { drafter: [], plain: [] }, traces: {}, measured: null, doing: "drafter" };
+  now = { settings: null, traces: {}, measured: null, doing: "drafter" };
   stage.start();
   stage.plain.empty("Only one run is in this file.");
 }
@@ -145,7 +137,7 @@ function opened() {
 function traced(lane, trace) {
   now.traces[lane] = trace;
   told.cut = told.armed = false;
-  const whole = WHOLE.includes(ended(lane));
+  const whole = stage.lanes[lane].whole;
   const { settings } = now;
   if (lane === "drafter" && whole && settings && settings.method !== "vanilla" && !props.borrows) {
     now.doing = "plain";
@@ -161,23 +153,20 @@ function finish(how) {
   told.cut = told.armed = false;
   stage.finish(how);
   keep();
-  actions();
   buttons();
 }
 
 function refused({ said, kind }) {
   status(said, kind);
   if (kind !== "error") return;
-  wrong = JSON.stringify(values());
-  opening = false;
+  wrong = JSON.stringify(newest);
   outdate("");
-  if (now?.doing !== "drafter" || now.lines.drafter.length) {
+  if (now?.doing !== "drafter" || stage.drafter.head) {
     if (now?.doing) finish("stopped");
     return;
   }
   before(restored(), Infinity);
   outdate("Not run. This is the run before.");
-  actions();
   buttons();
 }
 
@@ -185,38 +174,32 @@ function refused({ said, kind }) {
 
 async function runHere(settings) {
   try {
-    const body = JSON.stringify({ text: settings.prompt });
-    const answer = await fetch(new URL("device/ids", document.baseURI), { method: "POST", body });
-    const { ids, error } = await answer.json();
-    if (!ids) return refused({ said: error, kind: "error" });
-    const { temperature, top_p, seed } = settings;
-    const tree = settings.auto_tree ? device.tree : settings; // here, trees do not size themselves
-    const { depth, breadth, budget } = tree;
-    const label = document.querySelector("#method input")?.value ?? "MoA";
-    const head = { lane: "drafter", run: String(Date.now()), method: methodOf(settings), label, prompt: settings.prompt };
-    head.colour = `var(--${settings.method === "moa" ? "moa" : settings.method}-mark)`;
-    head.by = `${label}, tree ${depth}-${breadth}-${budget}, drafted in this browser`;
-    now.lines.drafter.push(head);
+    const { method, prompt, temperature, top_p, seed } = settings;
+    const ids = await device.ids(prompt);
+    const { depth, breadth, budget } = settings.auto_tree ? device.tree : settings; // no tree sizes itself here
+    const label = document.querySelector("#method input").value;
+    const head = {
+      run: String(Date.now()), method: methodOf(settings), label, prompt, colour: `var(--${method}-mark)`,
+      by: `${label}, tree ${depth}-${breadth}-${budget}, drafted in this browser`,
+    };
     stage.begin("drafter", head, { badge: "drafted in this browser", arrival: true });
     device.tell("mend");
-    device.run({ cutAt: told.armed ? ARMED : Infinity, pause: READ, patience: 60_000, prompt: ids, count: settings.tokens, tree: { depth, breadth, budget }, sampling: { temperature, top_p, seed, top_k: 0 } });
-  } catch {
-    refused({ said: "The server cannot be reached.", kind: "error" });
+    device.tell("run", {
+      cutAt: told.armed ? ARMED : Infinity, pause: READ, patience: 60_000, prompt: ids, count: settings.tokens,
+      tree: { depth, breadth, budget }, sampling: { temperature, top_p, seed, top_k: 0 },
+    });
+  } catch (error) {
+    refused({ said: error.message, kind: "error" });
   }
 }
 
 function heardHere(data) {
   connection(); // the drafter's state may have changed
   if (now?.doing !== "drafter" || !now.here) return;
-  if (data.line) {
-    const line = { ...data.line };
-    now.lines.drafter.push(line);
-    stage.hear("drafter", line);
-  }
-  if (data.line && "down" in data.line) lost();
+  if (data.line) hear({ lane: "drafter", ...data.line });
   if (data.type === "failed") refused({ said: data.words, kind: "error" });
   else if (data.trace) {
-    const { method, prompt } = now.lines.drafter[0];
+    const { method, prompt } = stage.drafter.head;
     const about = { method, prompt, target: now.settings.target || props.target };
     traced("drafter", JSON.stringify({ version: 1, about, events: data.trace }));
   }
@@ -251,17 +234,17 @@ function turned(up) {
 }
 
 function connection() {
-  const method = methodOf(values());
   const running = now?.doing === "drafter";
-  const able = running && now.lines.drafter.length ? now.here || now.lines.drafter[0].cuttable : !props.borrows && !["vanilla", "ngram"].includes(method);
+  const head = running && stage.drafter.head;
+  const able = head ? now.here || head.cuttable : !props.borrows && !["vanilla", "ngram"].includes(newest.method);
   cut?.show({ ...told, running, able, device });
 }
 
 // ---- the measurement ----
 
 function actions(...nodes) {
-  const asks = stage.complete || (now && WHOLE.includes(now.lines.drafter.at(-1)?.end));
-  if (!nodes.length && now?.settings && !now.doing && !now.measured && asks && now.settings.method !== "vanilla" && !props.borrows) {
+  const asks = now?.settings && !now.doing && !now.measured && stage.drafter.whole;
+  if (!nodes.length && asks && now.settings.method !== "vanilla" && !props.borrows) {
     const [drafter, plain] = stage.seconds;
     const seconds = Math.max(1, Math.round(3.2 * (2 * drafter + plain)));
     nodes = [button("quiet-button", `Measure speed, about ${seconds} s`, measure, { id: "measure" })];
@@ -300,8 +283,12 @@ function measured({ measured: found, rival }) {
 
 // ---- what outlives a reload, and what other tabs ask for ----
 
-function keep(lines = now.lines) {
+function keep() {
   const { settings, traces, rival, measured: found } = now;
+  if (!stage.drafter.head) return; // nothing has come
+  const lines = {};
+  for (const [name, lane] of Object.entries(stage.lanes)) if (lane.head) lines[name] = [lane.head, ...lane.lines];
+  lines[now.doing]?.push({ end: "stopped" });
   try {
     sessionStorage.setItem(KEPT, JSON.stringify({ settings, lines, traces, rival, measured: found }));
   } catch {
@@ -310,10 +297,7 @@ function keep(lines = now.lines) {
 }
 
 // A run that goes on while the page is left: what was read of it is kept.
-function leaving() {
-  const lines = now?.doing ? now.lines[now.doing] : [];
-  if (lines.length) keep({ ...now.lines, [now.doing]: [...lines, { lane: now.doing, end: "stopped" }] });
-}
+const leaving = () => now?.doing && keep();
 
 function restored() {
   try {
@@ -343,7 +327,7 @@ export function mountFiles({ element }) {
   save.onclick = () => {
     if (!now?.traces?.drafter) return status("Press Run first: there is no trace to save.", "error");
     const href = URL.createObjectURL(new Blob([now.traces.drafter], { type: "application/json" }));
-    const method = now.lines.drafter[0]?.method.replace(/[^\w-]/g, "") || "run";
+    const method = stage.drafter.head.method.replace(/[^\w-]/g, "") || "run";
     el("a", "", "", { href, download: `trace-${method}.json` }).click();
     setTimeout(() => URL.revokeObjectURL(href), 1000);
   };
@@ -354,7 +338,6 @@ export function mountFiles({ element }) {
     if (file.size > 15_000_000) return status("This file is too large to open: the limit is 15 MB.", "error");
     if (now?.doing) stop();
     now = null;
-    opening = true;
     link.say({ do: "open", text: await file.text() });
   };
 }
@@ -367,6 +350,7 @@ function status(words, kind = "") {
 }
 
 function buttons() {
+  actions();
   const [go, end] = ["#run", "#stop"].map((id) => document.querySelector(id));
   if (!go || !end) return void setTimeout(buttons, 50); // gradio has not drawn them yet
   const at = document.activeElement;

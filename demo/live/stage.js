@@ -1,6 +1,6 @@
 // The stage: two lanes in real time, the headline, and one cycle with its tree and its time. It plays
 // what it is given; run.js brings the visitor's runs.
-import { add, button, calm, el, many, OWN } from "../common/static/dom.js";
+import { add, button, calm, el, many, modified, OWN } from "../common/static/dom.js";
 import { inClass } from "../common/static/page.js";
 import { figure, Lane } from "../common/race/lane.js";
 import { Player } from "../common/race/player.js";
@@ -8,12 +8,10 @@ import { ENDINGS, legendOf, sample } from "../common/tokens/view.js";
 import { Charts } from "./charts.js";
 import { Cycle } from "./cycle.js";
 
-export const WHOLE = ["eos", "length", "context"]; // endings of complete runs, which can be compared
 const LATER = "Runs next, alone, so that neither slows the other.";
 
 // Milliseconds of an average cycle.
 const mean = (cycles) => cycles.reduce((sum, { ms }) => sum + ms.reduce((all, one) => all + one), 0) / cycles.length;
-const times = (ratio) => `${ratio.toFixed(ratio < 0.95 ? 2 : 1)}×`;
 
 export class Stage {
   /** chosen: told of the cycle of a pressed word. */
@@ -30,7 +28,8 @@ export class Stage {
       chosen(cycle);
     };
     this.drafter = new Lane("drafter", "With drafter", { pointed, chosen: pressed });
-    this.plain = new Lane("plain", "Plain", {});
+    this.plain = new Lane("plain", "Plain");
+    this.both = [this.drafter, this.plain];
     this.lanes = { drafter: this.drafter, plain: this.plain };
     this.cycle = new Cycle(() => this.#slowly());
     this.charts = new Charts();
@@ -70,8 +69,7 @@ export class Stage {
 
   empty() {
     this.player.pause();
-    Object.assign(this, { measured: null, live: false, shown: null, how: "done" });
-    this.pinned = this.held = null;
+    Object.assign(this, { measured: null, live: false, shown: null, how: "done", pinned: null, held: null });
     for (const [, node] of this.alone) node.hidden = true;
     this.root.dataset.alone = this.root.dataset.measured = "";
     this.drafter.empty("Press Run: the text appears here.");
@@ -82,28 +80,29 @@ export class Stage {
   }
 
   /** Plays whole runs: {drafter, plain: lines, measured}. badge: whose they are; at: where to begin. */
-  load({ drafter, plain, measured = null }, { badge = "", at = 0, state = "recorded" } = {}) {
+  load({ drafter, plain = [], measured = null }, { badge = "", at = 0, state = "recorded" } = {}) {
     this.empty();
-    for (const [name, lines] of [["drafter", drafter], ["plain", plain]])
-      if (lines?.length) this.begin(name, lines[0], { badge }), lines.slice(1).forEach((line) => this.lanes[name].add({ ...line }));
+    for (const [name, [head, ...lines]] of Object.entries({ drafter, plain }))
+      if (head) this.begin(name, head, { badge, lines });
     this.measured = measured;
     this.#state(state);
     this.player.seek(calm.matches ? Infinity : at);
-    if (measured || Object.values(this.lanes).every(({ head, ended }) => !head || WHOLE.includes(ended?.end))) this.#chart();
+    if (measured || this.both.every(({ head, ended, whole }) => !head || (ended && whole))) this.#chart();
     else this.charts.clear(this.player.at < Infinity ? "" : "No charts: this run is not complete.");
     if (this.player.at < Infinity) this.player.play();
     else this.#show(this.#best);
     this.tell();
   }
 
-  begin(name, head, how = {}) {
-    const { label, colour } = head;
-    const lane = this.lanes[name];
-    lane.begin({ ...head, label }, { colour, ...how });
-    if (head.method !== "vanilla") lane.title.textContent = `With a drafter: ${label}`;
-    else if (name === "plain") lane.title.textContent = "Without: the model alone";
-    if (name === "drafter") this.root.dataset.alone = head.method === "vanilla" ? "yes" : "";
-    if (name === "drafter") this.cycle.clear(`${label.split(" N")[0]} is reading the prompt.`);
+  begin(name, head, how) {
+    const { label, method } = head;
+    const { title } = this.lanes[name];
+    this.lanes[name].begin(head, how);
+    if (method !== "vanilla") title.textContent = `With a drafter: ${label}`;
+    else if (name === "plain") title.textContent = "Without: the model alone";
+    if (name !== "drafter") return;
+    this.root.dataset.alone = method === "vanilla" ? "yes" : "";
+    this.cycle.clear(`${label.split(" N")[0]} is reading the prompt.`);
   }
 
   /** A new run of the visitor's; its lines are shown as they come. most: its tokens at most. */
@@ -130,9 +129,8 @@ export class Stage {
 
   /** Nothing more comes. how: done or stopped. */
   finish(how) {
-    this.live = false;
-    if (how === "stopped") for (const lane of Object.values(this.lanes)) lane.draw(Infinity);
-    this.how = how;
+    Object.assign(this, { live: false, how });
+    if (how === "stopped") for (const lane of this.both) lane.draw(Infinity);
     this.player.play();
   }
 
@@ -154,18 +152,24 @@ export class Stage {
 
   #draw(at) {
     const before = this.drafter.next + this.plain.next;
-    for (const lane of Object.values(this.lanes)) if (lane.head) lane.draw(at - lane.offset);
+    for (const lane of this.both) if (lane.head) lane.draw(at - lane.offset);
     if (this.drafter.next + this.plain.next !== before) this.#drawn();
-    const over = Object.values(this.lanes).every((lane) => lane.over);
-    const more = this.live || !over;
-    if (!more && this.frame.dataset.run === "live") this.#end();
-    else if (!more && this.player.playing) for (const { view } of Object.values(this.lanes)) view.text.scrollTop = 0;
-    if (!more) {
-      if (this.player.playing && this.pinned === null) this.#show(this.#best);
-      this.player.playing = false;
-      this.#buttons();
-    }
-    return more;
+    if (this.live || !this.#over) return true;
+    if (this.frame.dataset.run === "live") this.#end();
+    else if (this.player.playing) this.#upwards();
+    if (this.player.playing && this.pinned === null) this.#show(this.#best);
+    this.player.playing = false;
+    this.#buttons();
+    return false;
+  }
+
+  get #over() {
+    return this.both.every((lane) => lane.over);
+  }
+
+  // Texts that are over are shown from their start, to be compared.
+  #upwards() {
+    for (const { view } of this.both) view.text.scrollTop = 0;
   }
 
   #drawn() {
@@ -198,12 +202,11 @@ export class Stage {
   }
 
   #end() {
-    this.#state(this.how ?? "done");
+    this.#state(this.how);
     if (this.how === "done" && !this.measured) this.#chart();
     else if (!this.measured) this.charts.clear("No charts: this run is not complete.");
     this.#show(this.#best);
-    if (!this.drafter.view.link) // else the words that the target changed are in sight
-      for (const { view } of Object.values(this.lanes)) view.text.scrollTop = 0; // to be compared
+    if (!this.drafter.view.link) this.#upwards(); // else the words that the target changed are in sight
     this.tell();
   }
 
@@ -225,7 +228,7 @@ export class Stage {
       this.charts.show(lanes, `${whose}, the middle of ${runs} runs each · ${about}`);
       return;
     }
-    const lanes = [this.drafter, this.plain].filter(({ head }) => head).map(({ head, tau, points }) => ({ ...head, tau, points }));
+    const lanes = this.both.filter(({ head }) => head).map(({ head, tau, points }) => ({ ...head, tau, points }));
     const rival = this.drafter.head?.method === "eagle2" ? "MoA" : "EAGLE\u20112";
     this.charts.show(lanes, `One run each, on your prompt. Measure speed adds ${rival}.`);
   }
@@ -233,7 +236,7 @@ export class Stage {
   // ---- words ----
 
   get complete() {
-    return Object.values(this.lanes).every(({ ended }) => WHOLE.includes(ended?.end));
+    return this.both.every(({ ended, whole }) => ended && whole);
   }
 
   /** The headline: nothing before the end, and then only what is known. */
@@ -275,7 +278,7 @@ export class Stage {
 
   #text() {
     if (!this.complete || this.drafter.head.method === "vanilla") return [];
-    const [ours, theirs] = [this.drafter, this.plain].map(({ view }) => view.written);
+    const [ours, theirs] = this.both.map(({ view }) => view.written);
     if (ours === theirs) return [figure("exact", 1, "Same text"), ...(this.measured ? [] : ["."])];
     return [figure("exact", 0, "The text differs"), " (a near tie that rounding decided, or a draw)", ...(this.measured ? [] : ["."])];
   }
@@ -286,7 +289,7 @@ export class Stage {
     const { vanilla: over } = this.measured.over;
     if (over === null) return [`. Speed: ${[this.#rates, "too close to call"].filter(Boolean).join(", ")}.`];
     if (typeof over === "string") return [`, ${over} here: by how much changes from run to run.`];
-    const shown = figure("speedup", over, times(over));
+    const shown = figure("speedup", over, `${over.toFixed(over < 0.95 ? 2 : 1)}×`);
     shown.classList.toggle("slower", over < 1);
     const runs = ` (${many(this.measured.runs, "run")}).`;
     return over < 1 ? [", slower: ", shown, ` the speed${runs}`] : [", ", shown, ` as fast${runs}`];
@@ -294,7 +297,7 @@ export class Stage {
 
   // Of one run each, no more than which was faster.
   #once() {
-    const [ours, theirs] = [this.drafter, this.plain].map(({ pace }) => pace[1]);
+    const [ours, theirs] = this.both.map(({ pace }) => pace[1]);
     if (!this.complete || !ours || !theirs || this.drafter.head.method === "vanilla") return [];
     const over = ours / theirs;
     const cut = this.drafter.view.link ? " (the cut left out)" : "";
@@ -302,7 +305,7 @@ export class Stage {
   }
 
   get #rates() {
-    const [ours, theirs] = [this.drafter, this.plain].map(({ pace }) => pace[1]?.toFixed(0));
+    const [ours, theirs] = this.both.map(({ pace }) => pace[1]?.toFixed(0));
     return ours && theirs ? `${ours} against ${theirs} tokens/s` : "";
   }
 
@@ -331,7 +334,7 @@ export class Stage {
 
   #still() {
     this.player.pause();
-    for (const lane of Object.values(this.lanes)) lane.offset = 0;
+    for (const lane of this.both) lane.offset = 0;
   }
 
   #step(by) {
@@ -347,9 +350,8 @@ export class Stage {
   #toggle() {
     if (this.player.playing) this.#still();
     else {
-      const over = Object.values(this.lanes).every((lane) => lane.over);
       this.pinned = this.held = null;
-      if (over) this.#still(), this.player.seek(0);
+      if (this.#over) this.#still(), this.player.seek(0);
       this.player.play();
     }
     this.#buttons();
@@ -366,9 +368,8 @@ export class Stage {
   #buttons() {
     const all = this.drafter.all.length;
     const plays = this.player.playing;
-    const over = Object.values(this.lanes).every((lane) => lane.over);
     this.play.textContent = plays ? "❚❚" : "▶";
-    this.play.ariaLabel = plays ? "Pause" : over ? "Replay" : "Resume";
+    this.play.ariaLabel = plays ? "Pause" : this.#over ? "Replay" : "Resume";
     this.back.disabled = !this.#where;
     this.on.disabled = this.#where >= all;
     this.play.disabled = !all;
@@ -380,8 +381,7 @@ export class Stage {
   #keyed(event) {
     const { key, target } = event;
     const made = { ArrowLeft: this.back, ArrowRight: this.on, " ": this.play }[key];
-    const held = event.altKey || event.ctrlKey || event.metaKey || event.shiftKey;
-    if (!made || held || event.defaultPrevented || !this.root.checkVisibility()) return;
+    if (!made || modified(event) || event.defaultPrevented || !this.root.checkVisibility()) return;
     if (key !== " " && this.root.closest(".class-mode")) return; // there, they change the step
     if (target.closest?.(key === " " ? `${OWN}, button, a, summary` : OWN)) return;
     event.preventDefault();
@@ -389,6 +389,6 @@ export class Stage {
   }
 
   get seconds() {
-    return [this.drafter, this.plain].map(({ seconds }) => seconds);
+    return this.both.map(({ seconds }) => seconds);
   }
 }

@@ -53,9 +53,7 @@ export async function run(speeds, method, text, count, link) {
   choose(method);
   slow(speeds, link);
   try {
-    const answer = await fetch(new URL("device/ids", document.baseURI), { method: "POST", body: JSON.stringify({ text }) });
-    const { ids, error } = await answer.json();
-    if (!ids) throw new Error(error ?? "The server does not answer.");
+    const ids = await all[0].device.ids(text);
     wanted = true;
     await load();
     showResults("net-lanes", document.querySelector("#net-bar").offsetHeight);
@@ -80,7 +78,7 @@ export function cut() {
 
 export function slow(speeds, link) {
   const [trip, up, down] = speeds[link];
-  for (const lane of all) lane.device.link(trip / 2, up, down);
+  for (const lane of all) lane.device.tell("link", { delay: trip / 2, up, down });
 }
 
 // Of a duel that is over: who gained more, and whether both wrote the same.
@@ -91,7 +89,7 @@ function verdict(lanes) {
   const who = most === less
     ? `Both gain ${most} tokens per round trip.`
     : `${first.title} gains more per round trip: ${most} tokens, ${second.title} ${less}.`;
-  return [who, first.text === second.text ? "Both wrote the same text." : "Their texts differ."];
+  return [who, first.shown.view.written === second.shown.view.written ? "Both wrote the same text." : "Their texts differ."];
 }
 
 // Bytes to download before a run. What drafters share counts once.
@@ -121,6 +119,6 @@ export function show() {
   frame.querySelector("b").textContent = { cut: "✂", lost: "?" }[frame.dataset.state] ?? "";
   press("run").disabled = running || loading;
   press("stop").disabled = !running && !loading;
-  press("cut").disabled = !running || lanes.some((lane) => busy(lane) && !lane.sums.first); // nothing streams yet
+  press("cut").disabled = !running || lanes.some((lane) => busy(lane) && !lane.shown.calls); // nothing streams yet
   press("cut").textContent = isCut ? "Restore the link" : "Cut the link";
 }

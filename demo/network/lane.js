@@ -5,7 +5,6 @@ import { ENDINGS, reviewed } from "../common/tokens/view.js";
 import { Device } from "../device/js/device.js";
 import { join, show as showBar } from "./bar.js";
 
-const base = new URL("device", document.baseURI).href;
 const median = (values) => [...values].sort((one, other) => one - other)[values.length >> 1];
 export const amount = (count) => count < 1e3 ? `${count.toFixed(0)} B` : (count < 1e6 ? `${(count / 1e3).toFixed(1)} kB` : `${(count / 1e6).toFixed(1)} MB`);
 
@@ -20,16 +19,16 @@ export function mount({ element, props }) {
 
 class DeviceLane {
   constructor(box, place) {
-    Object.assign(this, { box, state: "idle", said: "", share: null, text: "", sums: null, loaded: null });
-    this.device = new Device(base, (event) => this.#hear(event));
+    Object.assign(this, { box, state: "idle", said: "", share: null, sums: null, loaded: null });
+    this.device = new Device((event) => this.#hear(event));
     this.shown = new Lane(place ? "rival" : "drafter", "Drafter");
     this.notes = new Map([...box.querySelectorAll("[data-figure]")].map((node) => [node, node.nextElementSibling.textContent]));
   }
 
   /** A recorded run, until the first press: its text and its figures over a link. */
   play({ lines, figures }) {
-    this.#begin(lines[0], "recorded");
-    for (const line of lines.slice(1)) this.shown.add({ ...line });
+    const { run, label } = lines[0];
+    this.shown.begin({ run, label }, { badge: "recorded", lines: lines.slice(1) });
     this.shown.draw(Infinity);
     this.#figure("tau", (this.shown.tau ?? 0).toFixed(2));
     for (const [name, [value, note]] of Object.entries(figures)) this.#figure(name, value, note);
@@ -67,19 +66,15 @@ class DeviceLane {
 
   start(asked) {
     this.state = "running";
-    this.sums = { trips: [], levels: [], cycles: 0, tokens: 0, confirmed: 0, changed: 0, alone: 0, first: null, bytes: null };
+    this.sums = { trips: [], levels: [], first: null, bytes: null };
     this.#clear();
-    this.#begin({ run: String(performance.now()), label: this.title });
-    this.device.run(asked);
-  }
-
-  #begin(head, badge = "") {
-    this.shown.begin(head, { badge, arrival: !badge });
+    this.shown.begin({ run: String(performance.now()), label: this.title }, { arrival: true });
+    this.device.tell("run", asked);
   }
 
   #hear(data) {
     if (data.line) {
-      this.shown.add({ ...data.line });
+      this.shown.add(data.line);
       this.shown.draw(Infinity);
     }
     this[`on_${data.type.replace(" ", "_")}`]?.(data);
@@ -108,7 +103,7 @@ class DeviceLane {
   }
 
   on_prefilled({ bytes }) {
-    Object.assign(this.sums, { first: bytes, bytes, tokens: 1 });
+    Object.assign(this.sums, { first: bytes, bytes });
     this.#say("");
   }
 
@@ -116,18 +111,22 @@ class DeviceLane {
     if (!offline) this.sums.levels.push((1000 * seconds) / levels);
   }
 
-  on_verified({ seconds, worked, emitted, bytes, line, parted }) {
+  on_verified({ seconds, worked, bytes, parted }) {
     const { sums } = this;
     if (this.state === "running") sums.trips.push(1000 * Math.max(seconds - worked, 0));
-    sums.cycles += 1;
-    sums.tokens += emitted.length;
-    sums.confirmed += line.confirmed ?? 0;
-    sums.changed += line.changed ?? 0;
     sums.bytes = bytes;
-    const waiting = sums.alone - sums.confirmed - sums.changed;
-    if (this.state === "back" && waiting <= 0) this.#say(this.#healed(parted));
-    if (waiting <= 0) this.state = "running";
+    if (!this.#offline.waits) {
+      if (this.state === "back") this.#say(this.#healed(parted));
+      this.state = "running";
+    }
     this.#tell();
+  }
+
+  // Tokens written offline, and what became of them.
+  get #offline() {
+    const sum = (of) => this.shown.drawn.reduce((total, line) => total + (of(line) ?? 0), 0);
+    const [alone, confirmed, changed] = [sum((line) => "offline" in line), sum((line) => line.confirmed), sum((line) => line.changed)];
+    return { alone, confirmed, changed, waits: alone - confirmed - changed };
   }
 
   on_link_down() {
@@ -137,7 +136,6 @@ class DeviceLane {
   }
 
   on_offline_token() {
-    this.sums.alone += 1;
     this.#tell();
   }
 
@@ -148,20 +146,18 @@ class DeviceLane {
   }
 
   on_finished({ line, parted }) {
-    const { sums } = this;
     this.state = "done";
-    this.text = this.shown.view.written;
-    const left = sums.alone - sums.confirmed - sums.changed;
-    const count = sums.tokens + left; // plain decoding needs a round trip for each
-    const said = [`${many(count, "token")} in ${many(sums.cycles + 1, "round trip")} instead of ${count}; ${ENDINGS[line.end]}.`];
-    if (sums.confirmed + sums.changed) said.push(this.#healed(parted));
-    if (left) said.push(`The last ${many(left, "token")} were written offline and not verified.`);
+    const { confirmed, changed, waits } = this.#offline;
+    const count = this.shown.pace[0] + waits; // plain decoding needs a round trip for each
+    const said = [`${many(count, "token")} in ${many(this.shown.calls, "round trip")} instead of ${count}; ${ENDINGS[line.end]}.`];
+    if (confirmed + changed) said.push(this.#healed(parted));
+    if (waits) said.push(`The last ${many(waits, "token")} were written offline and not verified.`);
     this.#tell();
     this.#say(said.join(" "));
   }
 
   #healed(parted) {
-    const { confirmed, changed } = this.sums;
+    const { confirmed, changed } = this.#offline;
     return reviewed(confirmed, changed, parted && changed ? `, from token ${parted.at} on` : "");
   }
 
@@ -177,16 +173,17 @@ class DeviceLane {
   }
 
   #tell() {
-    const { trips, levels, cycles, tokens, first, bytes, alone, confirmed, changed } = this.sums;
+    const { trips, levels, first, bytes } = this.sums;
+    const { tau, pace: [tokens], cycles: { length: cycles } } = this.shown;
+    const { alone, confirmed, changed, waits } = this.#offline;
     if (levels.length > 1) this.#figure("level", `${median(levels.slice(1)).toFixed(1)} ms`);
     if (!cycles) return;
     const more = tokens - 1;
     const [up, down] = ["sent", "received"].map((way) => bytes[way] - first[way]);
     if (trips.length) this.#figure("trip", `${median(trips).toFixed(0)} ms`);
-    this.#figure("tau", this.shown.tau.toFixed(2));
+    this.#figure("tau", tau.toFixed(2));
     this.#figure("up", amount(up / more), `the guesses; ${amount(up / cycles)} per cycle`);
     this.#figure("down", amount(down / more), `what the drafter reads from the target; ${amount(down / cycles)} per cycle, prompt included`);
-    const waits = alone - confirmed - changed;
     if (alone) this.#figure("alone", String(alone), `${confirmed} confirmed, ${changed} changed${waits ? `, ${waits} not verified yet` : ""}`);
   }
 }

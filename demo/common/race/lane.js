@@ -9,6 +9,8 @@ export const figure = (name, value, words) => {
   return made;
 };
 
+const WHOLE = ["eos", "length", "context"]; // endings of complete runs, which can be compared
+
 // Tokens of a line.
 const written = ({ accepted = [], bonus, first }) => accepted.length + (bonus || first ? 1 : 0);
 
@@ -35,15 +37,16 @@ export class Lane {
     this.state.textContent = words;
   }
 
-  /** A new run. arrival: its lines have no times, so those when they come count. */
-  begin(head, { colour, badge = "", arrival = false } = {}) {
+  /** A new run. arrival: its lines have no times, so those when they come count; lines: if it is over. */
+  begin(head, { badge = "", arrival = false, lines = [] } = {}) {
     this.empty();
     Object.assign(this, { head, arrival, began: performance.now() });
     this.title.textContent = head.label;
     this.root.dataset.id = head.run;
-    if (colour) this.root.style.setProperty("--lane", colour);
+    if (head.colour) this.root.style.setProperty("--lane", head.colour);
     [this.badge.textContent, this.badge.hidden] = [badge, !badge];
     this.root.dataset.state = "running";
+    for (const line of lines) this.add(line);
   }
 
   /** While its link is lost, its time stands still. */
@@ -57,8 +60,8 @@ export class Lane {
 
   add(line) {
     const last = this.lines.at(-1)?.s ?? 0;
-    line.s ??= this.arrival ? ((this.held ?? performance.now()) - this.began) / 1000 : last;
-    this.lines.push(line);
+    const s = this.arrival ? ((this.held ?? performance.now()) - this.began) / 1000 : last;
+    this.lines.push({ s, ...line });
   }
 
   /** Draws all that is due at this second. */
@@ -94,6 +97,11 @@ export class Lane {
   /** Drawn cycles, and all of them. */
   get cycles() {
     return this.drawn.filter((line) => "cycle" in line);
+  }
+
+  /** Whether its run came to an end of its own. */
+  get whole() {
+    return WHOLE.includes(this.lines.at(-1)?.end);
   }
 
   get all() {

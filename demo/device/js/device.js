@@ -1,9 +1,9 @@
 // The drafter in this browser, for the page: the only way to it. A page does
-//   const drafter = new Device(base, heard);   base: the address of /device
+//   const drafter = new Device(heard);
 //   drafter.choose(name)    look a drafter up; nothing is downloaded
 //   drafter.load()          download it, or go on where that stopped, and open it
-//   drafter.run(asked)      decode, once it is ready: see worker.js
-//   drafter.tell("cut")     or "mend", "stop"; drafter.link(delay, up, down)
+//   drafter.ids(text)       the token ids of a prompt
+//   drafter.tell("run", asked)    decode, once it is ready; or "link", "cut", "mend", "stop": see worker.js
 // and hears each event of worker.js, after `state`, `share` and `words` have followed it:
 //   "none"        it cannot draft here, and `words` says why: the server cuts the link instead
 //   "not loaded"  `bytes` to download, `left` of them, in the parts `missing`
@@ -14,9 +14,9 @@
 const MEGA = 1e6;
 
 /** Why this browser cannot draft; "" if it can. */
-export function lacking(scope = globalThis) {
+function lacking() {
   const needed = { WebAssembly: "WebAssembly", Worker: "worker threads", WebSocket: "WebSockets" };
-  const missing = Object.keys(needed).filter((name) => !scope[name]);
+  const missing = Object.keys(needed).filter((name) => !globalThis[name]);
   return missing.length ? `This browser has no ${missing.map((name) => needed[name]).join(" and no ")}.` : "";
 }
 
@@ -25,9 +25,17 @@ export class Device {
   words = "";
   share = 0;
   name = "";
+  base = new URL("device", document.baseURI).href;
 
-  constructor(base, heard) {
-    Object.assign(this, { base, heard });
+  constructor(heard) {
+    this.heard = heard;
+  }
+
+  async ids(text) {
+    const asked = fetch(`${this.base}/ids`, { method: "POST", body: JSON.stringify({ text }) });
+    const { ids, error } = await asked.then((answer) => answer.json()).catch(() => ({}));
+    if (!ids) throw new Error(error ?? "The server cannot be reached.");
+    return ids;
   }
 
   choose(name) {
@@ -48,16 +56,8 @@ export class Device {
     this.heard({ type: "progress", bytes: this.bytes - this.left });
   }
 
-  run(asked) {
-    this.worker.postMessage({ do: "run", ...asked });
-  }
-
-  link(delay, up, down) {
-    this.worker?.postMessage({ do: "link", delay, up, down });
-  }
-
-  tell(what) {
-    this.worker?.postMessage({ do: what });
+  tell(what, more) {
+    this.worker?.postMessage({ do: what, ...more });
   }
 
   /** Whether it can `run`. */
