@@ -29,7 +29,8 @@ NEW_RUN = f"old => (document.querySelector('{LANE}')?.dataset.id ?? old) !== old
 DONE = "() => ['done', 'stopped'].includes(document.querySelector('#stage').dataset.run)"
 KEPT = """view => {
   const text = document.querySelector(`${view ?? '#view .lane'} .text`).cloneNode(true);
-  for (const extra of text.querySelectorAll('.rejected, .break')) extra.remove();
+  const extras = '.rejected, .break, .special, .partial';
+  for (const extra of text.querySelectorAll(extras)) extra.remove();
   return text.textContent;
 }"""
 
@@ -139,9 +140,9 @@ def settings(page, tab="", **values):
             raise AssertionError(f"{place} does not take {value}")
 
 
-def figure(page, name):
-    """A number of the headline, once it is known."""
-    place = f"#view [data-figure={name}]"
+def figure(page, name, part="#view"):
+    """A number of the headline, or of a lane, once it is known."""
+    place = f"{part} [data-figure={name}]"
     page.wait_for_selector(place, timeout=180_000)
     return float(page.get_attribute(place, "data-value"))
 

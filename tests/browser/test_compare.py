@@ -6,6 +6,7 @@ import pytest
 
 from tests.browser.conftest import HOSTILE, every_look, keep_picture
 from tests.browser.driving import (
+    KEPT,
     SEEN,
     can_be_read,
     chart,
@@ -24,11 +25,6 @@ CELLS = """() => Array.from(document.querySelectorAll('#compare-table [data-inde
   Array.from(row.querySelectorAll('[data-testid^=cell-]'), cell => cell.innerText.trim()))"""
 HEADS = """() => Array.from(
   document.querySelectorAll('#compare-table [data-testid^=header-]'), cell => cell.title)"""
-TEXTS = """() => Array.from(document.querySelectorAll('.race .text'), lane => {
-  const text = lane.cloneNode(true);
-  for (const extra of text.querySelectorAll('.special, .rejected, .break')) extra.remove();
-  return text.textContent;
-})"""
 STOP_WHEN_FAR = """() =>
     /run ([3-9]|1.) of 15/.test(document.querySelector('#compare-status').innerText)
     && document.querySelector('#compare-status progress').value > 0
@@ -39,9 +35,7 @@ STOP_WHEN_FAR = """() =>
 BARS = """() => [...document.querySelectorAll('#compare-race .track')].map((track, at) => [
     track.querySelector('progress').value,
     parseInt(document.querySelectorAll('#compare-race .lane .state')[at].textContent)])"""
-DIMMED = (
-    """old => (getComputedStyle(document.querySelector('#compare-results')).opacity < 1) == old"""
-)
+DIMMED = "old => (getComputedStyle(document.querySelector('#compare-results')).opacity < 1) == old"
 
 
 def table(page):
@@ -88,7 +82,7 @@ def check_race(page):
     race.locator(".tracks").scroll_into_view_if_needed()
     race.get_by_role("button", name="Replay").click()
     page.wait_for_selector(".race[data-state=done]")
-    ended = page.evaluate(TEXTS)
+    ended = [page.evaluate(KEPT, f".race .lane:nth-child({place})") for place in (1, 2, 3)]
     assert len(ended[0]) > LENGTH and len(set(ended)) == 1
     assert all(hostile in ended[0] for hostile in HOSTILE) and race.locator(".text b").count() == 0
     for kind in ("accepted", "rejected", "bonus"):

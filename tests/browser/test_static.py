@@ -11,16 +11,10 @@ from demo.common.figures import method_of
 from demo.live.recording import recording
 from moa_core.decoding.trace import OfflineToken
 from tests.browser.conftest import every_look, keep_picture
-from tests.browser.driving import LANE, TEXT, can_be_read, figure
+from tests.browser.driving import KEPT, LANE, TEXT, can_be_read, figure
 
 pytestmark = pytest.mark.browser
 
-WRITTEN = """() => {
-  const text = document.querySelector('#view .lane[data-lane=drafter] .text').cloneNode(true);
-  const extras = '.rejected, .break, .special, .partial';
-  for (const extra of text.querySelectorAll(extras)) extra.remove();
-  return text.textContent;
-}"""
 OVER = f"{LANE}[data-state=done]"
 
 
@@ -76,7 +70,7 @@ def test_a_run_plays_and_steps_with_its_trees(page):
         drawn.add(page.inner_html("[data-stage=tree] svg"))
     assert len(drawn) > 1
     page.wait_for_selector(OVER)
-    assert page.evaluate(WRITTEN) == words(kept)
+    assert page.evaluate(KEPT, LANE) == words(kept)
     assert page.locator(f"{TEXT} [data-token=rejected]").count() > 0
     assert figure(page, "exact") == 1 and figure(page, "calls") == kept.target_calls
 
@@ -119,7 +113,7 @@ def test_the_cut_shows_what_the_drafter_writes_alone_and_what_becomes_of_it(page
     page.wait_for_selector(OVER)
     healed = page.locator(f"{TEXT} .confirmed, {TEXT} .changed")
     assert healed.count() == alone and not page.locator(f"{TEXT} .offline").count()
-    assert page.evaluate(WRITTEN) == words(kept.plain) and figure(page, "exact") == 1
+    assert page.evaluate(KEPT, LANE) == words(kept.plain) and figure(page, "exact") == 1
     page.get_by_role("link", name="A run").click()
     page.wait_for_selector(f"{LANE}[data-state=running]")
 
@@ -133,5 +127,5 @@ def test_what_a_model_wrote_is_no_markup(browser, tmp_path, monkeypatch):
     static.write(tmp_path / "page")
     with visit(browser, tmp_path / "page") as page:
         page.wait_for_selector(OVER)
-        assert page.evaluate(WRITTEN).startswith(bad) and bad in page.inner_text("footer")
+        assert page.evaluate(KEPT, LANE).startswith(bad) and bad in page.inner_text("footer")
         assert not page.locator("#bad").count()
