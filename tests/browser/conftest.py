@@ -113,54 +113,36 @@ def running_app(bundle, log, *options):
         yield url
 
 
-class Windows:
-    """The browser's windows, one for each look.
-
-    Tabs that tests leave are used again: a fresh page in one costs half of what it does in a new
-    tab, whose process knows none of the page's scripts.
-    """
-
-    def __init__(self, browser):
-        self._windows = {look: browser.new_context() for look in LOOKS}
-        self._left = {look: [] for look in LOOKS}
-
-    def tab(self, look):
-        """One with nothing in it."""
-        page = self._left[look].pop() if self._left[look] else self._windows[look].new_page()
-        page.set_default_timeout(60_000)  # for the busiest machines; others need a hundredth
-        return self.to_front(look, page)
-
-    def to_front(self, look, page):
-        """One behind another is painted once a second."""
-        width, height, scheme = look
-        page.bring_to_front()
-        page.emulate_media(color_scheme=scheme, reduced_motion="no-preference")
-        page.set_viewport_size({"width": width, "height": height})
-        return page
-
-    def leave(self, look, page):
-        """A test is done with a tab, which forgets what it remembers of the page."""
-        if not page.is_closed():
-            page.evaluate("() => { Storage.prototype.setItem = () => {}; sessionStorage.clear(); }")
-            page.goto("about:blank")
-            self._left[look].append(page)
-
-
 @pytest.fixture(scope="session")
 def window(browser):
-    return Windows(browser)
+    return browser.new_context()
+
+
+def new_tab(window, look=LOOKS[0]):
+    page = window.new_page()
+    page.set_default_timeout(60_000)  # for the busiest machines; others need a hundredth
+    return looks(page, look)
+
+
+def looks(page, look=LOOKS[0]):
+    """The page in front, as it is for this look: one behind another is painted once a second."""
+    width, height, scheme = look
+    page.bring_to_front()
+    page.emulate_media(color_scheme=scheme, reduced_motion="no-preference")
+    page.set_viewport_size({"width": width, "height": height})
+    return page
 
 
 @pytest.fixture(scope="session")
 def app(bundle, window, tmp_path_factory):
     """The app's address. Its models are loaded, and a first run has ended."""
     with running_app(bundle, tmp_path_factory.mktemp("app") / "log.txt") as url:
-        page = window.tab(LOOKS[0])
+        page = new_tab(window)
         page.goto(url)
         page.wait_for_selector("#machine .status-line:has-text('Target tiny')")
         page.click("#run")
         page.wait_for_selector("#stage[data-run=done]")
-        window.leave(LOOKS[0], page)
+        page.close()
         yield url
 
 
@@ -176,37 +158,27 @@ def visitor(window, app):
     request to elsewhere fails the test. Not so what gradio's client says of requests under way when
     a page was loaded again: the browser cuts them off.
     """
-    pages, trouble = [], {}
-
-    def listeners(page):
-        said = trouble.setdefault(page, [])
-
-        def loaded():
-            said[:] = [text for text in said if not any(words in text for words in CUT_OFF)]
-
-        return {
-            "domcontentloaded": lambda _: loaded(),
-            "console": lambda one: said.append(one.text) if one.type == "error" else None,
-            "pageerror": lambda error: said.append(str(error)),
-            "request": lambda one: said.append(one.url) if outside(one.url) else None,
-        }
+    trouble = {}
 
     def opened(address="", look=LOOKS[0], ready="body"):
-        page = window.tab(look)
-        heard = listeners(page)
-        pages.append((look, page, heard))
-        for event, listener in heard.items():
-            page.on(event, listener)
+        page = new_tab(window, look)
+        said = trouble[page] = []
+
+        def loaded(_):
+            said[:] = [text for text in said if not any(words in text for words in CUT_OFF)]
+
+        page.on("domcontentloaded", loaded)
+        page.on("console", lambda one: said.append(one.text) if one.type == "error" else None)
+        page.on("pageerror", lambda error: said.append(str(error)))
+        page.on("request", lambda one: said.append(one.url) if outside(one.url) else None)
         page.goto(app + address)
         page.wait_for_selector("#machine .status-line:has-text('Target tiny')")
         page.wait_for_selector(ready)
         return page
 
     yield opened
-    for look, page, heard in pages:
-        for event, listener in heard.items():
-            page.remove_listener(event, listener)
-        window.leave(look, page)
+    for page in trouble:
+        page.close()
     faults = [text for said in trouble.values() for text in said if OFFLINE not in text]
     assert not faults, json.dumps(faults, indent=1)
 
@@ -226,9 +198,9 @@ def shared(request, window, app):
 
 
 @pytest.fixture
-def page(shared, window):
+def page(shared):
     """It again, as the tests before have left it, but for its look."""
-    return window.to_front(LOOKS[0], shared)
+    return looks(shared)
 
 
 SETTLE = """() => document.getAnimations().filter(one => one instanceof CSSTransition)

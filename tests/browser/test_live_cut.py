@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.browser.conftest import LOOKS, keep_picture, running_app
+from tests.browser.conftest import keep_picture, new_tab, running_app
 from tests.browser.driving import (
     KEPT,
     LANE,
@@ -70,7 +70,7 @@ def test_what_was_typed_and_read_outlives_a_loss_at_ten_places(page):
 
 
 def test_a_server_that_ends_is_told_and_the_text_is_kept(bundle, window, tmp_path):
-    page = window.tab(LOOKS[0])
+    page = new_tab(window)
     with running_app(bundle, tmp_path / "log.txt") as url:
         page.goto(url + ADDRESS)
         page.wait_for_selector("#machine .status-line:has-text('Target tiny')")
@@ -85,7 +85,7 @@ def test_a_server_that_ends_is_told_and_the_text_is_kept(bundle, window, tmp_pat
     page.click(RUN)
     wait_for_status(page, "nothing was run")
     assert page.input_value("#prompt textarea") == STORY and page.inner_text(TEXT).startswith(seen)
-    window.leave(LOOKS[0], page)
+    page.close()
 
 
 def test_a_cut_takes_effect_at_once_and_the_text_is_healed(page):
