@@ -3,7 +3,6 @@
 import argparse
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, nullcontext
-from dataclasses import asdict
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
@@ -12,11 +11,11 @@ from typing import Any
 
 import torch
 
-from moa_core.bench.methods import STREAM, Ours, Record, checksum, written
+from moa_core.bench.methods import STREAM, Ours, Record, written
 from moa_core.bench.records import Row, check_out, head, write
 from moa_core.bench.results import aligned, grouped, outputs, shown
-from moa_core.bench.run import Decoding, keep_settings, one_tree, run_all
-from moa_core.bench.suites import load_suite, suite_hash, suite_ids
+from moa_core.bench.run import measure, one_tree
+from moa_core.bench.suites import load_suite, suite_ids
 from moa_core.decoding.decode import Settings, decode
 from moa_core.decoding.trace import Prefilled, Trace, Verified
 from moa_core.decoding.tree import TreeSettings
@@ -31,12 +30,10 @@ from moa_core.link.remote import Remote
 from moa_core.loading.catalog import bundled_drafters, layers_needed
 from moa_core.loading.load import load_drafter, load_target, wanted_drafts
 from moa_core.model.target import Target
-from moa_core.runtime import quiet
 
 LOCAL = "local"  # no server: target and drafter in one process
 DIRECT = "direct"  # the server's process, without an emulated link
 EACH = 2  # prompts of each kind
-SHARED = ("max_new_tokens", "temperature", "seed", "ignore_eos", "repeat")
 SHOWN = {"ms_per_token": 1, "calls_per_100": 1, "server_s_per_100": 3, "down_per_token": 0}
 
 
@@ -80,38 +77,18 @@ def run(options: argparse.Namespace) -> None:
     path, names, links = check_out(options.out), _methods(options.methods), _links(options.link)
     if options.tree == "auto":
         raise UserError("Over a link all share a tree: --tree same, or depth-breadth-budget.")
-    tree = one_tree(options.tree)
-    prompts = load_suite(options.suite, options.limit or EACH)
-    Decoding(options.max_new_tokens, options.temperature).settings(None, 0, 0)
+    tree, options.limit = one_tree(options.tree), options.limit or EACH
+    prompts = load_suite(options.suite, options.limit)
     torch.set_num_threads(options.threads or 1)
-    quiet()
+    specs = {label: {"spec": one.spec} for label, one in links.items()}
     with ExitStack() as stack:
         address, near = _served(options, names, stack)
         whole = load_target(options.target, options.dtype, options.device)
         methods = _placed(names, links, address, near, whole, tree)
-        settings = {
-            **{name: getattr(options, name) for name in SHARED},
-            "prompts": len(prompts), "limit": options.limit or EACH, "tree": asdict(tree),
-            "draft_precision": {name: one.precision for name, one in methods.items()},
-            "suite_hash": suite_hash(prompts), "methods": names,
-            "links": {label: one.spec for label, one in links.items()},
-            "weights": checksum([whole.head.weight]),
-        }  # fmt: skip
-        folder = path.with_suffix(".runs")
-        facts = keep_settings(folder, settings, whole.device)
-        eos_ids = () if options.ignore_eos else whole.eos_ids
-        decoding = Decoding(options.max_new_tokens, options.temperature, options.seed, eos_ids)
-        records = run_all(
-            methods, prompts, suite_ids(prompts, whole), options.repeat, decoding,
-            folder / "runs.jsonl", "link",
-        )  # fmt: skip
+        ids, folder = suite_ids(prompts, whole), path.with_suffix(".runs")
+        facts, records = measure(options, whole, methods, prompts, ids, folder, links=specs)
     found = rows(records)
-    recording = head(
-        "link", options.given, **facts,
-        target={"name": whole.name, "dtype": whole.precision},
-        links={label: {"spec": one.spec} for label, one in links.items()}, rows=found,
-    )  # fmt: skip
-    write(recording, path)
+    write(head("link", options.given, **facts, links=specs, rows=found), path)
     print(table(found))
     print(path)
 

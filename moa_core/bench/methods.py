@@ -29,6 +29,7 @@ class Method(ABC):
 
     tree: TreeSettings | None = None
     precision: str | None = None  # of drafts in our loop
+    timed = True  # whether its times are kept, so that it has to warm up
 
     def __init__(self, name: str, target: Target, drafter: Drafter | None = None) -> None:
         self.name, self.target, self.drafter = name, target, drafter

@@ -5,18 +5,18 @@ reads the prompt and the first tokens of its own answer, and then stops answerin
 """
 
 import argparse
-from collections.abc import Sequence
-from functools import lru_cache
-from typing import Any, NamedTuple
+from collections.abc import Callable, Sequence
+from functools import lru_cache, partial
+from typing import Any
 
 import torch
 
 from moa_core.arguments import target_of
-from moa_core.bench.methods import STREAM, Ours, Record, checksum
-from moa_core.bench.records import ALL, Row, check_out, head, select, write
+from moa_core.bench.methods import STREAM, Ours, Record
+from moa_core.bench.records import ALL, Row, check_out, head, write
 from moa_core.bench.results import aligned, grouped, shown, spread
-from moa_core.bench.run import Key, complete, keep_settings
-from moa_core.bench.suites import load_suite, suite_hash, suite_ids
+from moa_core.bench.run import measure
+from moa_core.bench.suites import load_suite, suite_ids
 from moa_core.decoding.cuttable import Cuttable
 from moa_core.decoding.decode import Settings, decode
 from moa_core.decoding.trace import Trace
@@ -26,89 +26,75 @@ from moa_core.drafters.names import listed
 from moa_core.errors import UserError
 from moa_core.loading.catalog import bundled_drafters, known_drafters
 from moa_core.loading.load import load_drafter
-from moa_core.model.target import Target, draft_precision
-from moa_core.runtime import quiet
+from moa_core.model.target import Target
 
 CUTS = (0.0, 0.1, 0.25, 0.5, 0.75)  # shares of the answer after which the link is cut
 EACH = 10  # prompts of each kind
-FIELDS = ("method", "kind", "item", "cut")  # of a run's key
 TARGET = "target"  # its own text, without a cut
+Answer = Callable[[tuple[int, ...], int], list[int]]  # of a prompt, in so many tokens at most
 
 
 def run(options: argparse.Namespace) -> None:
-    path = check_out(options.out)
-    Settings(options.max_new_tokens)  # wrong numbers are reported before the work begins
-    quiet()
-    target = target_of(options)
+    path, target = check_out(options.out), target_of(options)
     names = [info.name for info in bundled_drafters()]
     if options.methods is not None:
         names = listed(options.methods, known_drafters())
-    drafters = {name: load_drafter(name, target) for name in names}
+    drafters: dict[str, Drafter] = {name: load_drafter(name, target) for name in names}
     for name, drafter in drafters.items():
         if not isinstance(drafter, Stepwise):
             raise UserError(f"{name} cannot write without its target: leave it out.")
-    each = options.limit or EACH
-    prompts = load_suite(options.suite, each)
-    texts = zip(prompts, suite_ids(prompts, target), strict=True)
-    items = [Item(one.number, one.kind, ids) for one, ids in texts]
-    items = [item for item in items if len(item.ids) + options.max_new_tokens < target.context]
-    if not items:
+    options.limit, options.repeat = options.limit or EACH, 1  # greedy texts do not vary
+    prompts = load_suite(options.suite, options.limit)
+    texts, room = suite_ids(prompts, target), target.context - options.max_new_tokens
+    prompts = [one for one, ids in zip(prompts, texts, strict=True) if len(ids) < room]
+    texts = [ids for ids in texts if len(ids) < room]
+    if not texts:
         raise UserError(f"{target.name} has no room for so long an answer: ask for fewer tokens.")
-    nets = {name: Ours(name, target, drafter).weights() for name, drafter in drafters.items()}
-    settings = {
-        "each": each, "cuts": CUTS, "max_new_tokens": options.max_new_tokens,
-        "methods": list(drafters), "prompts": suite_hash(prompts),
-        "draft_precision": {name: draft_precision(target, of) for name, of in drafters.items()},
-        "weights": {"target": checksum([target.head.weight]), **nets},
-    }  # fmt: skip
-    folder = path.with_suffix(".runs")
-    facts = keep_settings(folder, settings, target.device)
-    wanted = [
-        (name, item.kind, item.number, cut)
-        for item in items  # the runs of an item follow one another: they share a reference
+    own = lru_cache(1)(partial(answer, target))  # the runs of a prompt follow one another
+    every = {TARGET: Vanilla(), STREAM: Vanilla(), **drafters}
+    methods = {
+        f"{name}@{cut}": Alone(name, target, drafter, cut, own)
+        for name, drafter in every.items()
         for cut in CUTS
-        for name in (TARGET, STREAM, *drafters)
-    ]
-    measure = Measure(target, drafters, items, options.max_new_tokens)
-    found = rows(complete(folder / "runs.jsonl", wanted, measure, "offline", FIELDS))
-    write(head("offline", options.given, target={"name": target.name}, **facts, rows=found), path)
+    }
+    folder = path.with_suffix(".runs")
+    facts, records = measure(options, target, methods, prompts, texts, folder, cuts=CUTS)
+    found = rows(records)
+    write(head("offline", options.given, **facts, rows=found), path)
     print(table(found, "same", 100, "% the target's own"))
     print(table(found, "log_prob", 1, "nats a token"))
     print(path)
 
 
-class Item(NamedTuple):
-    number: int  # of its prompt
-    kind: str
-    ids: list[int]
+class Alone(Ours):
+    """A drafter's text from a cut on, scored. `target` goes on itself; a stream is silent.
 
+    own  the target's answer
+    """
 
-class Measure:
-    """Makes and scores the runs of a file. most: most new tokens of an answer."""
+    timed = False
 
     def __init__(
-        self, target: Target, drafters: dict[str, Drafter], items: Sequence[Item], most: int
+        self, name: str, target: Target, drafter: Drafter, cut: float, own: Answer
     ) -> None:
-        self._target, self._drafters, self._most = target, drafters, most
-        self._items = {(item.kind, item.number): item for item in items}
-        self._own = lru_cache(1)(lambda *key: answer(target, self._items[key], most))
+        super().__init__(name, target, drafter)
+        self._cut, self._own = cut, own
 
-    def __call__(self, key: Key) -> Record:
-        """One run: the drafter's text from the cut on, scored."""
-        name, kind, number, cut = key
-        item, own = self._items[kind, number], self._own(kind, number)
-        known = max(1, round(cut * len(own)))  # tokens that were verified before the cut
-        offline = own[known:] if name == TARGET else []  # after a cut, a stream is silent
-        if drafter := self._drafters.get(name):
-            ids = [*item.ids, *own[: known - 1]]
-            offline = alone(self._target, drafter, ids, self._most - known + 1)
-        return {"method": name, **judged(self._target, item, own, known, offline), "cut": cut}
+    def run(self, ids: Sequence[int], settings: Settings) -> Record:
+        most = settings.max_new_tokens
+        own = self._own(tuple(ids), most)
+        known = max(1, round(self._cut * len(own)))  # tokens that were verified before the cut
+        offline = own[known:] if self.name == TARGET else []
+        if not isinstance(self.drafter, Vanilla):
+            text = [*ids, *own[: known - 1]]
+            offline = alone(self.target, self.drafter, text, most - known + 1)
+        return judged(self.target, ids, own, known, offline)
 
 
-def answer(target: Target, item: Item, most: int) -> list[int]:
+def answer(target: Target, ids: Sequence[int], most: int) -> list[int]:
     """The target's own answer. most: most new tokens."""
     settings = Settings(most, eos_ids=target.eos_ids)
-    return Trace(events=list(decode(target, Vanilla(), item.ids, settings))).output_ids
+    return Trace(events=list(decode(target, Vanilla(), ids, settings))).output_ids
 
 
 def alone(target: Target, drafter: Drafter, ids: Sequence[int], most: int) -> list[int]:
@@ -120,7 +106,7 @@ def alone(target: Target, drafter: Drafter, ids: Sequence[int], most: int) -> li
 
 
 def judged(
-    target: Target, item: Item, own: Sequence[int], known: int, offline: Sequence[int]
+    target: Target, ids: Sequence[int], own: Sequence[int], known: int, offline: Sequence[int]
 ) -> Record:
     """The score of an answer whose first `known` tokens are the target's own.
 
@@ -129,9 +115,9 @@ def judged(
     log_prob  the target's, of the offline tokens
     """
     parted = first_difference(offline, own[known:])
-    values = log_probs(target, item.ids, [*own[:known], *offline]) if offline else []
+    values = log_probs(target, ids, [*own[:known], *offline]) if offline else []
     return {
-        "kind": item.kind, "item": item.number, "known": known, "tokens": len(offline),
+        "known": known, "tokens": len(offline),
         "same": len(offline) if parted is None else parted,
         "log_prob": round(sum(values[known:]), 4),
     }  # fmt: skip
@@ -155,20 +141,15 @@ def rows(records: Sequence[Record]) -> list[Row]:
     log_prob  nats per offline token, by the target
     ..._spread  95 % of resamples of the items
     """
-    return [
-        {"method": method, "cut": cut, "kind": ALL, **_row(select(of, cut=cut))}
-        for method, of in grouped(records, "method").items()
-        for cut in grouped(of, "cut")
-    ]
-
-
-def _row(records: Sequence[Record]) -> Row:
-    tokens = sum(record["tokens"] for record in records) / len(records)
-    return (
-        {"items": len(records), "tokens": tokens}
-        | _ratio("same", records)
-        | _ratio("log_prob", records)
-    )
+    found = []
+    for name, mine in grouped(records, "method").items():
+        method, _, cut = name.rpartition("@")
+        found.append({
+            "method": method, "cut": float(cut), "kind": ALL, "items": len(mine),
+            "tokens": sum(record["tokens"] for record in mine) / len(mine),
+            **_ratio("same", mine), **_ratio("log_prob", mine),
+        })  # fmt: skip
+    return found
 
 
 def _ratio(name: str, records: Sequence[Record]) -> dict[str, Any]:

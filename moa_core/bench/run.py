@@ -1,10 +1,11 @@
 """Runs methods over prompts in turn; every finished run is a line of a file, to resume from."""
 
+import argparse
 import json
 import os
 import platform
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -14,20 +15,22 @@ import torch
 import transformers
 from tqdm import tqdm
 
-from moa_core.bench.methods import Method, Record
-from moa_core.bench.suites import Prompt
+from moa_core.bench.methods import Method, Record, checksum
+from moa_core.bench.suites import Prompt, suite_hash
 from moa_core.decoding.decode import Settings
 from moa_core.decoding.tree import TreeSettings, named_tree
 from moa_core.decoding.verify import Sampling
 from moa_core.errors import UserError
+from moa_core.loading.memory import form_name
+from moa_core.model.target import Target
 from moa_core.runtime import commit
 from moa_core.untrusted import parsed, read_json
 
 SAME = TreeSettings(5, 4, 11)
 SETS = "amx_int8", "avx512_vnni", "avx_vnni", "avx2"  # of instructions, newest first
 WARM_UP = 2  # prompts that every method decodes first, not counted
-Key = tuple[Any, ...]
-FIELDS = ("method", "repeat", "prompt")  # of a key; the prompt's number is its line
+KEPT = ("repeat", "limit", "max_new_tokens", "temperature", "seed", "ignore_eos", "tree")
+Key = tuple[str, int, int]  # of a run: method, repeat, and the prompt's line
 
 
 @dataclass(frozen=True)
@@ -50,36 +53,42 @@ class Decoding:
         )
 
 
-def complete(
-    path: Path, wanted: Sequence[Key], run: Callable[[Key], Record], title: str,
-    fields: Sequence[str] = FIELDS, begin: Callable[[], None] = lambda: None,
-) -> list[Record]:  # fmt: skip
-    """Run what a file lacks, a line per run; returns all records in order.
+def measure(
+    options: argparse.Namespace, target: Target, methods: Mapping[str, Method],
+    prompts: Sequence[Prompt], ids: Sequence[Sequence[int]], folder: Path, **more: Any,
+) -> tuple[dict[str, Any], list[Record]]:  # fmt: skip
+    """Run whatever a folder lacks; the recording's header and all runs, oldest first.
 
-    fields  of a record, which tell one run from another: a key holds their values
-    begin   called before the first run
+    methods  by NAME, or NAME@PLACE
+    more     settings that a resumed run must share, besides the usual ones
     """
-    done = read_runs(path, fields)
-    missing = [key for key in wanted if key not in done]
-    if missing:
-        begin()
-    bar = tqdm(
-        missing, desc=title, unit="run", initial=len(wanted) - len(missing), total=len(wanted),
-        disable=not missing,
-    )  # fmt: skip
-    with path.open("a", encoding="utf-8") as file:
-        for key in bar:
-            done[key] = run(key)
-            file.write(json.dumps(done[key], separators=(",", ":")) + "\n")
-            file.flush()
-    return [done[key] for key in wanted]
+    named = {name.partition("@")[0]: method for name, method in methods.items()}
+    weights = {name: method.weights() for name, method in named.items()}
+    known = {"name": target.name, "dtype": target.precision}
+    if options.bits:
+        known["dtype"] = form_name(target.dtype, options.bits)
+    settings = {
+        **{name: getattr(options, name) for name in KEPT},
+        "methods": list(named),
+        "draft_precision": {name: method.precision for name, method in named.items()},
+        "prompts": suite_hash(prompts),
+        "target": known["name"],
+        "dtype": known["dtype"],
+        "weights": {"target": checksum([target.head.weight, target.embed.weight]), **weights},
+        **more,
+    }
+    facts = keep_settings(folder, settings, target.device)
+    eos_ids = () if options.ignore_eos else target.eos_ids
+    decoding = Decoding(options.max_new_tokens, options.temperature, options.seed, eos_ids)
+    runs = run_all(methods, prompts, ids, options.repeat, decoding, folder / "runs.jsonl")
+    return {**facts, "target": known}, runs
 
 
 def run_all(
     methods: Mapping[str, Method], prompts: Sequence[Prompt], ids: Sequence[Sequence[int]],
-    repeats: int, decoding: Decoding, path: Path, title: str = "bench",
+    repeats: int, decoding: Decoding, path: Path,
 ) -> list[Record]:  # fmt: skip
-    """Run whatever the file lacks, and return all runs, oldest first.
+    """Run whatever the file lacks, a line per run, and return all runs, oldest first.
 
     A run has the result of `Method.run`, and method, repeat, prompt (its line) and kind.
     """
@@ -91,24 +100,36 @@ def run_all(
         for place, prompt in enumerate(prompts)
         for turn in range(len(names))  # each repeat starts with another one
     ]
+    done = read_runs(path)
+    missing = [key for key in wanted if key not in done]
+    if missing:
+        _warm_up(methods, ids, decoding)
+    bar = tqdm(
+        missing, desc="bench", unit="run", initial=len(wanted) - len(missing), total=len(wanted),
+        disable=not missing,
+    )  # fmt: skip
+    with path.open("a", encoding="utf-8") as file:
+        for name, repeat, number in bar:
+            kind, its_ids = texts[number]
+            settings = decoding.settings(methods[name].tree, repeat, number)
+            record = methods[name].run(its_ids, settings)
+            record = {"method": name, "repeat": repeat, "prompt": number, **record, "kind": kind}
+            done[name, repeat, number] = record
+            file.write(json.dumps(record, separators=(",", ":")) + "\n")
+            file.flush()
+    return [done[key] for key in wanted]
 
-    def warm_up() -> None:
-        rounds = [(place, name) for place in range(WARM_UP) for name in methods]
-        for place, name in tqdm(rounds, desc="warm-up", unit="run", leave=False):
-            settings = decoding.settings(methods[name].tree, 0, place)
-            methods[name].run(ids[place % len(ids)], settings)
 
-    def run(key: Key) -> Record:
-        name, repeat, number = key
-        settings = decoding.settings(methods[name].tree, repeat, number)
-        kind, its_ids = texts[number]
-        record = methods[name].run(its_ids, settings)
-        return {"method": name, "repeat": repeat, "prompt": number, **record, "kind": kind}
-
-    return complete(path, wanted, run, title, begin=warm_up)
+def _warm_up(
+    methods: Mapping[str, Method], ids: Sequence[Sequence[int]], decoding: Decoding
+) -> None:
+    timed = [method for method in methods.values() if method.timed]
+    rounds = [(place, method) for place in range(WARM_UP) for method in timed]
+    for place, method in tqdm(rounds, desc="warm-up", unit="run", leave=False):
+        method.run(ids[place % len(ids)], decoding.settings(method.tree, 0, place))
 
 
-def read_runs(path: Path, fields: Sequence[str] = FIELDS) -> dict[Key, Record]:
+def read_runs(path: Path) -> dict[Key, Record]:
     """The finished runs of a file. A truncated last line is removed and run again.
 
     UserError for any other invalid line.
@@ -126,7 +147,7 @@ def read_runs(path: Path, fields: Sequence[str] = FIELDS) -> dict[Key, Record]:
     for number, line in enumerate(whole.split("\n") if whole else [], 1):
         try:
             record = parsed(line)
-            found[tuple(record[name] for name in fields)] = record
+            found[record["method"], record["repeat"], record["prompt"]] = record
         except (ValueError, KeyError, TypeError):
             raise UserError(f"Line {number} of {path} is no run of a benchmark.") from None
     return found

@@ -1,19 +1,20 @@
 """What is written after a link was cut for ever: cut where it was asked, judged as it should be."""
 
 import json
+from functools import partial
 
 import pytest
 
 from moa_core.__main__ import main
 from moa_core.bench import offline
 from moa_core.bench.methods import Record
-from moa_core.bench.offline import Item, Measure, alone, answer, judged, log_probs, rows
-from moa_core.bench.records import ALL, read, select
+from moa_core.bench.offline import Alone, alone, answer, judged, log_probs, rows
+from moa_core.bench.records import ALL, read
 from moa_core.decoding.cuttable import Cuttable
 from moa_core.decoding.decode import Settings, decode
 from moa_core.decoding.trace import LinkDown, Trace
 from moa_core.decoding.tree import TreeSettings
-from moa_core.drafters.base import Drafter
+from moa_core.drafters.base import Drafter, Vanilla
 from moa_core.model.target import Target
 from tests.models import drafter_of, plain_greedy, tiny_target
 
@@ -59,49 +60,45 @@ def test_the_target_s_opinion_is_that_of_its_own_forward(target):
 
 
 def test_a_run_is_what_its_drafter_wrote_from_the_cut_on(target):
-    item = Item(3, "story", PROMPT)
-    own = answer(target, item, 20)
+    own = answer(target, PROMPT, 20)
     assert own == plain_greedy(target, PROMPT, 20)
-    drafters = {method: drafter_for(method, target) for method in ("moa-n3", "eagle2")}
-    run = Measure(target, drafters, [item], 20)
-    for method, drafter in drafters.items():
-        record = run((method, "story", 3, 0.25))
-        assert record["known"] == 5 and record["tokens"] == 15
+
+    def run(name: str, drafter: Drafter) -> Record:
+        method = Alone(name, target, drafter, 0.25, partial(answer, target))
+        return method.run(PROMPT, Settings(20))
+
+    for name in ("moa-n3", "eagle2"):
+        found = run(name, drafter := drafter_for(name, target))
+        assert found["known"] == 5 and found["tokens"] == 15
         text = [*own[:5], *alone(target, drafter, [*PROMPT, *own[:4]], 16)]
         expected = sum(log_probs(target, PROMPT, text)[5:])
-        assert record["log_prob"] == pytest.approx(expected, abs=1e-3)
+        assert found["log_prob"] == pytest.approx(expected, abs=1e-3)
         differ = [at for at in range(5, 20) if text[at] != own[at]]
-        assert record["same"] == (differ[0] - 5 if differ else 15)
-    held, cut = (run((method, "story", 3, 0.25)) for method in ("target", "stream"))
+        assert found["same"] == (differ[0] - 5 if differ else 15)
+    held, cut = (run(name, Vanilla()) for name in ("target", "stream"))
     assert held["tokens"] == held["same"] == 15 and cut["tokens"] == 0
 
 
 def test_an_answer_is_the_target_s_own_up_to_the_first_other_token(target):
-    item, own = Item(0, "fact", PROMPT), [7, 1, 60, 4]
-    found = [judged(target, item, own, 2, rest) for rest in ([60, 4], [60, 5, 4], [3, 4], [])]
+    own = [7, 1, 60, 4]
+    found = [judged(target, PROMPT, own, 2, rest) for rest in ([60, 4], [60, 5, 4], [3, 4], [])]
     assert [(one["tokens"], one["same"]) for one in found] == [(2, 2), (3, 1), (2, 0), (0, 0)]
     assert found[0]["log_prob"] == pytest.approx(sum(log_probs(target, PROMPT, own)[2:]), abs=1e-3)
 
 
-def record(method: str, item: int, same: int, tokens: int = 4, kind: str = "fact") -> Record:
-    made = {"method": method, "kind": kind, "item": item, "cut": 0.5, "tokens": tokens}
+def record(method: str, same: int, tokens: int = 4) -> Record:
+    made = {"method": f"{method}@0.5", "tokens": tokens}
     return {**made, "same": same, "log_prob": -float(tokens)}
 
 
 def test_figures_by_hand():
-    found = rows(
-        [
-            *(record("a", item, same) for item, same in enumerate((4, 1, 1))),
-            record("a", 3, 8, 8, "email"),
-            record("stream", 0, 0, 0),
-        ]
-    )
-    [whole] = select(found, method="a", kind=ALL)
+    mine = [*(record("a", same) for same in (4, 1, 1)), record("a", 8, 8)]
+    whole, silent = rows([*mine, record("stream", 0, 0)])
+    assert (whole["method"], silent["method"], whole["kind"]) == ("a", "stream", ALL)
     assert whole["same"] == pytest.approx(14 / 20) and whole["tokens"] == 5
     low, high = whole["same_spread"]
     assert 0 <= low < whole["same"] < high <= 1 and whole["items"] == 4
     assert whole["log_prob"] == pytest.approx(-1) and whole["cut"] == 0.5
-    [silent] = select(found, method="stream", kind=ALL)
     assert silent["same"] is None and silent["log_prob"] is None
 
 
@@ -116,7 +113,7 @@ def test_the_whole_command(bundle, tmp_path, capsys, monkeypatch):
     methods = ["target", "stream", "eagle2", "moa-n0", "moa-n1"]
     assert list(dict.fromkeys(row["method"] for row in found["rows"])) == methods
     assert {row["cut"] for row in found["rows"]} == {0, 0.5}
-    assert found["settings"]["each"] == 1 and str(tmp_path) not in out.read_text()
+    assert found["settings"]["limit"] == 1 and str(tmp_path) not in out.read_text()
     printed = capsys.readouterr().out
     assert "moa-n1" in printed and printed.strip().endswith(str(out))
     # A run that was cut off goes on where it was; the same command again runs nothing.
