@@ -10,165 +10,169 @@ of links with delays, `link/offline.json` of texts after a cut.
 
 import re
 import sys
-from collections.abc import Callable, Iterable, Sequence
-from itertools import chain
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from moa_core.bench.link import DIRECT, LOCAL
 from moa_core.bench.methods import PEERS
-from moa_core.bench.records import ALL, FOLDER, LINK_FOLDER, PHASES, phase_times, read, select
-from moa_core.bench.results import grouped
+from moa_core.bench.records import ALL, FOLDER, LINK_FOLDER, PHASES, phase_times, read
 from moa_core.drafters.names import VANILLA, label
 
 PRECISIONS = "float32", "int8"
 ROWS = {"target": "The target itself", "stream": "Plain, streamed"}
 OFFLINE = {"same": "% the target's own", "log_prob": "nats a token"}
 SHOWN_CUTS = 0.0, 0.25, 0.75
+RANGES = {"0": "up to 127", "128": "128 to 255", "256": "256 to 511", "512": "from 512"}
 BLOCK = re.compile(r"(<!-- table: (\w+) -->\n\n?).*?(\n?<!-- end -->)", re.S)
 
-Methods = dict[str, dict[str, Any]]
+Rows = list[list[str]]
+Methods = dict[str, dict[Any, Any]]  # figures by method
+Cell = Callable[[Methods, str], str]  # a method's
 
 
-def recorded(trees: str, precision: str) -> Methods:
+def recorded(trees: str, precision: str = "float32") -> Methods:
     methods: Methods = read(FOLDER / f"{trees}-{precision}" / "summary.json")["methods"]
     return methods
 
 
-def overall() -> list[list[str]]:
-    """Per precision: tau with one tree for all; speed with automatic trees."""
-    head = [""]
-    for precision in PRECISIONS:
-        head += [f"τ, {precision}", "tokens/s", "× plain"]
-    rows, each = [head], [recorded("same-tree", precision) for precision in PRECISIONS]
-    names = dict.fromkeys(name for methods in each for name in methods)
-    for name in (name for name in names if name != "llama-cpp-q4"):
-        row = [_named(name)]
-        for precision in PRECISIONS:
-            lengths, speeds = recorded("same-tree", precision), recorded("auto-trees", precision)
-            found = speeds.get(name) or lengths.get(name, {})
-            tau = lengths.get(name, {}).get("tau")
-            row += [_number(tau), _number(found.get("tokens_per_second"), 1)]
-            row.append(_number(found.get("speedup")) if name in speeds else "")
-        rows.append(row)
+def by_method(names: Iterable[str], columns: Sequence[tuple[str, Methods, Cell]]) -> Rows:
+    """A row for each of these methods; columns: heading, figures, and what is shown of them."""
+    rows = [["", *(heading for heading, _, _ in columns)]]
+    for name in names:
+        cells = (cell(methods, name) for _, methods, cell in columns)
+        rows.append([ROWS.get(name) or label(name), *cells])
     return rows
 
 
-def by_precision(
-    trees: str, columns: Sequence[str], cells: Callable[[dict[str, Any]], list[str]],
-    names: Sequence[str] = (),
-) -> list[list[str]]:  # fmt: skip
+def by_precision(trees: str, cells: Mapping[str, Cell], names: Iterable[str] = ()) -> Rows:
     """A row for each of these methods, else for each drafter; columns for each precision."""
-    rows = [["", *(f"{column}, {p}" for p in PRECISIONS for column in columns)]]
-    each = [recorded(trees, precision) for precision in PRECISIONS]
-    for name in names or _drafting(trees):
-        rows.append([_named(name), *chain(*(cells(methods.get(name, {})) for methods in each))])
-    return rows
+    each = {precision: recorded(trees, precision) for precision in PRECISIONS}
+    columns = [
+        (f"{heading}, {precision}", methods, cell)
+        for precision, methods in each.items()
+        for heading, cell in cells.items()
+    ]
+    return by_method(names or _drafting(trees), columns)
 
 
-def same_tree() -> list[list[str]]:
+def figure(key: Any, digits: int = 2) -> Cell:
+    return lambda methods, name: _number(methods.get(name, {}).get(key), digits)
+
+
+def interval(methods: Methods, name: str) -> str:
+    low, high = methods[name]["tau_spread"]
+    return f"{methods[name]['tau']:.2f} ({low:.2f} to {high:.2f})"
+
+
+TAU, SPEED, GAIN = figure("tau"), figure("tokens_per_second", 1), figure("speedup")
+
+
+def overall() -> Rows:
+    """Per precision: tau with one tree for all; speed with automatic trees."""
+    columns, names = list[tuple[str, Methods, Cell]](), dict[str, Any]()
+    for precision in PRECISIONS:
+        lengths, speeds = recorded("same-tree", precision), recorded("auto-trees", precision)
+        columns += [(f"τ, {precision}", lengths, TAU), ("tokens/s", lengths | speeds, SPEED)]
+        columns.append(("× plain", speeds, GAIN))
+        names |= lengths
+    return by_method([name for name in names if name != "llama-cpp-q4"], columns)
+
+
+def same_tree() -> Rows:
     """Per precision: tau with its interval, and speed over plain decoding's."""
-    columns = "τ (95 %)", "× plain"
-    return by_precision("same-tree", columns, lambda of: [_interval(of), _number(of["speedup"])])
+    return by_precision("same-tree", {"τ (95 %)": interval, "× plain": GAIN})
 
 
-def sampled() -> list[list[str]]:
+def sampled() -> Rows:
     """Tau with one tree for all, greedy and at temperature 1."""
-    found = recorded("sampled", "float32")
-    rows = [["", "τ (95 %), temperature 1", "greedy"]]
-    for name in (name for name in _drafting("same-tree") if name in found):
-        greedy = _number(recorded("same-tree", "float32")[name]["tau"])
-        rows.append([_named(name), _interval(found[name]), greedy])
-    return rows
+    found, greedy = recorded("sampled"), recorded("same-tree")
+    columns = [("τ (95 %), temperature 1", found, interval), ("greedy", greedy, TAU)]
+    return by_method([name for name in _drafting("same-tree") if name in found], columns)
 
 
-def offline() -> list[list[str]]:
+def offline() -> Rows:
     """What drafters write once the link is cut, by the share of the answer verified before: the
     share of tokens before the first that the target would not have written, and the target's
     log-probability of a token."""
-    found = select(read(LINK_FOLDER / "offline.json")["rows"], kind=ALL)
-    columns = [(key, cut) for key in ("same", "log_prob") for cut in SHOWN_CUTS]
-    rows = [["", *(f"{OFFLINE[key]}, cut after {100 * cut:g} %" for key, cut in columns)]]
-    written = [row for row in found if row["tokens"]]  # after a cut, a stream is silent
-    for method, mine in grouped(written, "method").items():
-        by_cut = {row["cut"]: row for row in mine}
-        values = [by_cut[cut][key] for key, cut in columns]
-        cells = zip(columns, values, strict=True)
-        shown = (100 * v if v and key == "same" else v for (key, _), v in cells)
-        rows.append([_named(method), *map(_number, shown)])
-    return rows
+    found: Methods = {}
+    for row in read(LINK_FOLDER / "offline.json")["rows"]:
+        if row["kind"] == ALL and row["tokens"]:  # after a cut, a stream is silent
+            of = found.setdefault(row["method"], {})
+            of["same", row["cut"]] = 100 * row["same"]
+            of["log_prob", row["cut"]] = row["log_prob"]
+    return by_method(found, [
+        (f"{words}, cut after {100 * cut:g} %", found, figure((key, cut)))
+        for key, words in OFFLINE.items() for cut in SHOWN_CUTS
+    ])  # fmt: skip
 
 
-def delays() -> list[list[str]]:
+def delays() -> Rows:
     """Over links with delays: calls of the target, and tokens a second after the first token."""
-    recording = read(LINK_FOLDER / "delays.json")
-    found = [row for row in recording["rows"] if row["link"] != LOCAL]
+    recording, found = read(LINK_FOLDER / "delays.json"), Methods()
+    for row in recording["rows"]:
+        if row["link"] != LOCAL:
+            of = found.setdefault(row["method"], {"calls": row["calls_per_100"]})
+            of[row["link"]] = 1e3 / row["ms_per_token"]
     links = {DIRECT: "no delay", **{name: name.partition(",")[0] for name in recording["links"]}}
-    rows = [["", "calls per 100 tokens", *(f"tokens/s, {delay}" for delay in links.values())]]
-    for method, mine in grouped(found, "method").items():
-        speeds = {row["link"]: 1e3 / row["ms_per_token"] for row in mine}
-        row = [_named(method), _number(mine[0]["calls_per_100"], 0)]
-        rows.append([*row, *(_number(speeds[name], 1) for name in links)])
-    return rows
+    speeds = [(f"tokens/s, {delay}", found, figure(name, 1)) for name, delay in links.items()]
+    return by_method(found, [("calls per 100 tokens", found, figure("calls", 0)), *speeds])
 
 
-def auto_trees() -> list[list[str]]:
+def auto_trees() -> Rows:
     """Per precision: drafts of an average cycle, tau, and speed over plain decoding's."""
-    columns = "drafts", "τ", "× plain"
-
-    def cells(of: dict[str, Any]) -> list[str]:
-        return [_number(of["drafts_per_cycle"], 1), _number(of["tau"]), _number(of["speedup"])]
-
-    return by_precision("auto-trees", columns, cells)
+    drafts = figure("drafts_per_cycle", 1)
+    return by_precision("auto-trees", {"drafts": drafts, "τ": TAU, "× plain": GAIN})
 
 
-def avx2() -> list[list[str]]:
+def avx2() -> Rows:
     """The same on a processor without VNNI: tau, whole runs, and speed over plain decoding's."""
-    names = dict.fromkeys(chain(*(recorded("avx2", precision) for precision in PRECISIONS)))
-
-    def cells(of: dict[str, Any]) -> list[str]:
-        speed, tau = _number(of.get("tokens_per_second"), 1), _number(of.get("tau"))
-        return [tau, speed, _number(of.get("speedup"))]
-
-    return by_precision("avx2", ("τ", "tokens/s", "× plain"), cells, list(names))
+    names = recorded("avx2") | recorded("avx2", "int8")
+    return by_precision("avx2", {"τ": TAU, "tokens/s": SPEED, "× plain": GAIN}, names)
 
 
-def cycles() -> list[list[str]]:
+def cycles() -> Rows:
     """Per precision: milliseconds of an average cycle, by phase, with one tree for all; and tau
     divided by its cost in cycles of plain decoding, which is the gain while decoding."""
-    rows = [["", *(f"{column}, {p}" for p in PRECISIONS for column in (*PHASES, "τ ÷ cost"))]]
-    for name in (VANILLA, *_drafting("same-tree")):
-        row = [_named(name)]
-        for methods in (recorded("same-tree", precision) for precision in PRECISIONS):
-            phases = phase_times(methods[name]).values()
-            cost = sum(phases) / sum(phase_times(methods["vanilla"]).values())
-            row += [*(_number(ms, 1) for ms in phases), _number(methods[name]["tau"] / cost)]
-        rows.append(row)
-    return rows
+
+    def time(phase: str) -> Cell:
+        return lambda methods, name: _number(phase_times(methods[name])[phase], 1)
+
+    def gain(methods: Methods, name: str) -> str:
+        mine, plain = (sum(phase_times(methods[one]).values()) for one in (name, VANILLA))
+        return _number(methods[name]["tau"] / (mine / plain))
+
+    cells = {phase: time(phase) for phase in PHASES} | {"τ ÷ cost": gain}
+    return by_precision("same-tree", cells, [VANILLA, *_drafting("same-tree")])
 
 
-def positions() -> list[list[str]]:
+def positions() -> Rows:
     """Share of cycles that accepted at least so many drafts."""
-    rows = [["", *map(str, range(1, 6))]]
-    for name in _drafting("same-tree"):
-        shares = recorded("same-tree", "float32")[name]["acceptance_by_position"]
-        rows.append([_named(name), *(_number(share) for share in (*shares, *[0.0] * 5)[:5])])
-    return rows
+
+    found = {
+        name: dict(enumerate([*of["acceptance_by_position"], *[0.0] * 5]))
+        for name, of in recorded("same-tree").items()
+        if name not in PEERS
+    }
+    columns = [(str(at + 1), found, figure(at)) for at in range(5)]
+    return by_method(_drafting("same-tree"), columns)
 
 
-def contexts() -> list[list[str]]:
+def contexts() -> Rows:
     """Tau by the length of the text so far, both precisions together, and the cycles it is from."""
-    rows = [["", "up to 127", "128 to 255", "256 to 511", "from 512"]]
-    for name in _drafting("same-tree"):
-        both = [recorded("same-tree", p)[name]["tau_by_context"] for p in PRECISIONS]
-        row = [_named(name)]
-        for start in ("0", "128", "256", "512"):
-            found = [each[start] for each in both if each.get(start)]
-            count = sum(cycles for _, cycles in found)
-            tau = sum(tau * cycles for tau, cycles in found) / max(count, 1)
-            row.append(f"{tau:.2f} ({count})" if count else "")
-        rows.append(row)
-    return rows
+    each = [recorded("same-tree", precision) for precision in PRECISIONS]
+
+    def tau_from(start: str) -> Cell:
+        def cell(_: Methods, name: str) -> str:
+            both = [methods[name]["tau_by_context"].get(start) or (0, 0) for methods in each]
+            count = sum(cycles for _, cycles in both)
+            tau = sum(tau * cycles for tau, cycles in both) / max(count, 1)
+            return f"{tau:.2f} ({count})" if count else ""
+
+        return cell
+
+    columns = [(heading, each[0], tau_from(start)) for start, heading in RANGES.items()]
+    return by_method(_drafting("same-tree"), columns)
 
 
 TABLES = {of.__name__: of for of in (
@@ -183,15 +187,6 @@ def filled(text: str) -> str:
 
 def _drafting(trees: str) -> list[str]:
     return [name for name in recorded(trees, "int8") if name not in {VANILLA, *PEERS}]
-
-
-def _named(name: str) -> str:
-    return ROWS.get(name) or label(name)
-
-
-def _interval(of: dict[str, Any]) -> str:
-    low, high = of["tau_spread"]
-    return f"{of['tau']:.2f} ({low:.2f} to {high:.2f})"
 
 
 def _number(value: float | None, digits: int = 2) -> str:
