@@ -28,7 +28,6 @@ from moa_core.train.muon import Muon
 BETAS = 0.9, 0.95  # of AdamW
 FLOOR = 0.05  # the last learning rate, as a share of the peak
 LOG_EVERY = 25  # updates
-PROBE = 40  # updates after which --minutes becomes a number of updates anew
 
 
 @dataclass(frozen=True)
@@ -117,7 +116,7 @@ class TrainingRun:
         self.machine = machine
         self.recipe = json.loads(json.dumps({**recipe, "schedule": asdict(schedule)}, default=str))
         folder.mkdir(parents=True, exist_ok=True)
-        self.update, self.updates, self.seconds = 0, schedule.updates, 0.0
+        self.update, self.seconds = 0, 0.0
         self._kept = 0  # update of the checkpoint
         self.models = {name: model.to(machine.device) for name, model in models.items()}
         self.optimisers = {name: optimisers(schedule, machine, of) for name, of in models.items()}
@@ -130,9 +129,8 @@ class TrainingRun:
         prepare  computes once what all models share: a target's lesson on the batch, and masks
         """
         bar = tqdm(total=self.updates, initial=self.update, smoothing=0.05)
-        saved = begun = time.monotonic()
-        before, stream = self.seconds, iter(self.batches)
-        first, mark = self.update, begun
+        saved, stream = time.monotonic(), iter(self.batches)
+        begun = saved - self.seconds
         try:
             if not self._done:
                 bar.write(self.batches.about())
@@ -141,10 +139,8 @@ class TrainingRun:
                 self.update += 1
                 bar.update()
                 now = time.monotonic()
-                self.seconds = before + now - begun
-                if self.schedule.minutes is not None:
-                    mark = self._probe(self.update - first, mark, bar)
-                last = self._done
+                self.seconds = now - begun
+                bar.total, last = self.updates, self._done
                 if self.update % LOG_EVERY == 0 or last:
                     self._log(parts, bar)
                 if now - saved > self.machine.save_every or last:
@@ -194,29 +190,17 @@ class TrainingRun:
         return norm
 
     @property
+    def updates(self) -> int | None:
+        """Of the whole schedule; of minutes, as many as fit at the pace so far, None at first."""
+        minutes = self.schedule.minutes
+        if minutes is None or not self.seconds:
+            return self.schedule.updates
+        return int(self.update * 60 * minutes / self.seconds)
+
+    @property
     def _done(self) -> bool:
         ends = [end for end in (self.updates, self.machine.stop_at) if end is not None]
         return bool(ends) and self.update >= min(ends)
-
-    def _probe(self, done: int, mark: float, bar: tqdm) -> float:
-        """Turn minutes into updates by the pace of this process, again and again: what else the
-        machine does may change it.
-
-        done  updates of this process
-        mark  when the timed updates began; the first half of the first probe is warm-up
-        """
-        assert self.schedule.minutes is not None
-        left = 60 * self.schedule.minutes - self.seconds
-        if left <= 0:  # slow updates, or many kills
-            self.updates = bar.total = self.update
-        elif done == PROBE // 2:
-            mark = _clock()
-        elif done % PROBE == 0:
-            now = _clock()
-            pace = (now - mark) / (PROBE - PROBE // 2 if done == PROBE else PROBE)
-            self.updates, mark = self.update + int(left / pace), now
-            bar.total = self.updates
-        return mark
 
     def _log(self, parts: dict[str, dict[str, Tensor]], bar: tqdm) -> None:
         flat = torch.stack([value.float() for of in parts.values() for value in of.values()])
@@ -266,12 +250,4 @@ class TrainingRun:
             ):
                 optimiser.load_state_dict(step)
         self.update = self._kept = state["update"]
-        self.updates = state["updates"]
         self.seconds, self.batches.place = state["seconds"], tuple(state["place"])
-
-
-def _clock() -> float:
-    """The time after the device has finished its work."""
-    if torch.cuda.is_available():
-        torch.cuda.synchronize()
-    return time.monotonic()
