@@ -166,19 +166,13 @@ def load_methods(
 
 
 def _load(spec: str, name: str, target: Target, tree: TreeSettings | None) -> Method:
-    match spec:
-        case "hf-generate":
-            return HuggingFace(name, target, {})
-        case "hf-lookup":
-            return HuggingFace(name, target, {"prompt_lookup_num_tokens": 10})
-        case "llama-cpp" | "llama-cpp-q8" | "llama-cpp-q4":
-            from moa_core.bench.llama_cpp import LlamaCpp  # it builds on this module
+    if spec in PEERS[:2]:
+        lookup = {"prompt_lookup_num_tokens": 10} if spec == "hf-lookup" else {}
+        return HuggingFace(name, target, lookup)
+    if spec in PEERS:
+        from moa_core.bench.programs import LlamaCpp, OpenVino  # they build on this module
 
-            return LlamaCpp(name, target)
-        case "openvino":
-            from moa_core.bench.openvino import OpenVino
-
-            return OpenVino(name, target)
+        return (OpenVino if spec == "openvino" else LlamaCpp)(name, target)
     return Ours(name, target, load_drafter(spec, target), tree)
 
 

@@ -5,8 +5,8 @@ import sys
 import numpy as np
 import pytest
 
-from moa_core.bench.llama_cpp import interleaved
 from moa_core.bench.methods import HuggingFace, load_methods, written
+from moa_core.bench.programs import interleaved
 from moa_core.bench.results import tau
 from moa_core.bench.run import Decoding
 from moa_core.decoding.decode import Settings
@@ -75,19 +75,19 @@ def test_halves_of_a_head_become_neighbours():
 
 
 @pytest.mark.parametrize(
-    ("method", "module", "package"),
-    [("llama-cpp", "xllamacpp", "xllamacpp"), ("openvino", "openvino_genai", "openvino-genai")],
+    ("method", "name", "words"),
+    [
+        ("llama-cpp", DEFAULT, "pip install xllamacpp"),
+        ("openvino", DEFAULT, "pip install openvino-genai"),
+        ("openvino", "another", "compared on smollm2-135m alone"),
+    ],
 )
-def test_it_says_what_to_install(method, module, package, target, monkeypatch):
-    monkeypatch.setitem(sys.modules, module, None)
-    monkeypatch.setattr(target, "name", DEFAULT)
-    with pytest.raises(UserError, match=f"pip install {package}"):
+def test_what_another_program_needs_is_said(method, name, words, target, monkeypatch):
+    for module in ("xllamacpp", "openvino_genai"):
+        monkeypatch.setitem(sys.modules, module, None)
+    monkeypatch.setattr(target, "name", name)
+    with pytest.raises(UserError, match=words):
         load_methods([method], target)
-
-
-def test_openvino_reads_the_published_file_alone(target):
-    with pytest.raises(UserError, match="compared on smollm2-135m alone"):
-        load_methods(["openvino"], target)
 
 
 def test_it_writes_what_plain_decoding_writes(bundle):

@@ -12,7 +12,7 @@ import pytest
 import torch
 from gguf import GGMLQuantizationType as Kind
 
-from moa_core.bench.llama_cpp import interleaved
+from moa_core.bench.programs import interleaved
 from moa_core.errors import UserError
 from moa_core.loading import gguf as reading
 from moa_core.loading.load import load_target

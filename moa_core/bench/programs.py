@@ -1,10 +1,12 @@
-"""Plain greedy decoding by llama.cpp with the same weights, as a baseline."""
+"""Plain greedy decoding by other programs, as baselines: llama.cpp and OpenVINO GenAI."""
 
 import json
 import tempfile
+from abc import abstractmethod
 from collections.abc import Sequence
 from contextlib import closing
 from http.client import HTTPConnection
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -19,27 +21,88 @@ from moa_core.bench.methods import Method, Record, written
 from moa_core.decoding.decode import Settings
 from moa_core.errors import UserError
 from moa_core.loading.gguf import SIZES
+from moa_core.loading.hub import DEFAULT, default_file
 from moa_core.model.target import Target
 
 # llama.cpp's formats of matrices, by the method's name.
 KINDS = {"llama-cpp": "F32", "llama-cpp-q8": "Q8_0", "llama-cpp-q4": "Q4_1"}
+Decoded = tuple[list[int], float, float]  # new tokens; seconds to the first one, and from there on
 
 
-class LlamaCpp(Method):
-    """The server of xllamacpp with the target's weights in one of its formats, and torch's number
-    of threads; its own timings."""
+class Program(Method):
+    """A program with torch's number of threads, and its own timings.
+
+    package  what is to be installed: the module's name, with hyphens
+    """
+
+    package: str
 
     def __init__(self, name: str, target: Target) -> None:
         super().__init__(name, target)
         try:
-            from xllamacpp import CommonParams, Server
+            self._module: Any = import_module(self.package.replace("-", "_"))
         except ImportError:
             raise UserError(
-                f"{name} needs a package that nothing else does: pip install xllamacpp"
+                f"{name} needs a package that nothing else does: pip install {self.package}"
             ) from None
+
+    @abstractmethod
+    def decode(self, ids: Sequence[int], most: int, ends: Sequence[int]) -> Decoded:
+        """most: new tokens; ends: token ids that end the text."""
+
+    def run(self, ids: Sequence[int], settings: Settings) -> Record:
+        if not settings.sampling.greedy:
+            raise UserError(f"{self.name} is compared at temperature 0 alone: leave it out.")
+        most = min(settings.max_new_tokens, self.target.context - len(ids))
+        new, prefill, decode = self.decode(ids, most, settings.ends(self.target))
+        return {
+            **written(new, len(ids)),
+            "target_calls": len(new),
+            "seconds": {"prefill": prefill, "decode": decode},
+            "gained_after_prefill": len(new) - 1,
+        }
+
+
+class OpenVino(Program):
+    """OpenVINO GenAI's pipeline on the default target's published file, which has 4 bits."""
+
+    package = "openvino-genai"
+
+    def __init__(self, name: str, target: Target) -> None:
+        if target.name != DEFAULT:
+            raise UserError(f"{name} is compared on {DEFAULT} alone: leave it out.")
+        super().__init__(name, target)
+        self._pipeline = self._module.LLMPipeline(
+            str(default_file()), "CPU", INFERENCE_NUM_THREADS=torch.get_num_threads()
+        )
+
+    def decode(self, ids: Sequence[int], most: int, ends: Sequence[int]) -> Decoded:
+        from openvino import Tensor
+
+        prompt = np.array([ids], np.int64)
+        found = self._pipeline.generate(
+            self._module.TokenizedInputs(Tensor(prompt), Tensor(np.ones_like(prompt))),
+            self._module.GenerationConfig(
+                max_new_tokens=most, do_sample=False, ignore_eos=not ends, stop_token_ids=set(ends)
+            ),
+        )
+        times = found.perf_metrics
+        first, whole = (
+            spent.mean / 1e3 for spent in (times.get_ttft(), times.get_generate_duration())
+        )
+        return list(found.tokens[0]), first, whole - first
+
+
+class LlamaCpp(Program):
+    """The server of xllamacpp with the target's weights in one of its formats."""
+
+    package = "xllamacpp"
+
+    def __init__(self, name: str, target: Target) -> None:
+        super().__init__(name, target)
         if target.config.model_type != "llama":
             raise UserError("llama-cpp is compared on Llama targets alone: leave it out.")
-        params = CommonParams()
+        params = self._module.CommonParams()
         params.n_ctx, params.n_parallel, params.cache_ram_mib = target.context, 1, 0
         params.port, params.ui, params.verbosity = 0, False, -1
         params.cpuparams.n_threads = params.cpuparams_batch.n_threads = torch.get_num_threads()
@@ -47,28 +110,19 @@ class LlamaCpp(Method):
             file = Path(folder) / "target.gguf"
             write_gguf(target, file, GGMLQuantizationType[KINDS[name]])
             params.model.path = str(file)
-            self._server: Any = Server(params)
+            self._server: Any = self._module.Server(params)
 
-    def run(self, ids: Sequence[int], settings: Settings) -> Record:
-        if not settings.sampling.greedy:
-            raise UserError("llama-cpp is compared at temperature 0 alone: leave it out.")
+    def decode(self, ids: Sequence[int], most: int, ends: Sequence[int]) -> Decoded:
         question = {
-            "prompt": list(ids),
-            "n_predict": min(settings.max_new_tokens, self.target.context - len(ids)),
-            "stop": [f"<{end}>" for end in settings.ends(self.target)],
+            "prompt": list(ids), "n_predict": most, "stop": [f"<{end}>" for end in ends],
             "samplers": ["top_k"], "top_k": 1, "cache_prompt": False, "return_tokens": True,
         }  # fmt: skip
         place = urlsplit(self._server.listening_address).netloc
         with closing(HTTPConnection(place)) as connection:
             connection.request("POST", "/completion", json.dumps(question))
             answer = json.load(connection.getresponse())
-        new, spent = answer["tokens"], answer["timings"]  # the first token is the prompt's
-        return {
-            **written(new, len(ids)),
-            "target_calls": len(new),
-            "seconds": {"prefill": spent["prompt_ms"] / 1e3, "decode": spent["predicted_ms"] / 1e3},
-            "gained_after_prefill": len(new) - 1,
-        }
+        spent = answer["timings"]  # the first token is the prompt's
+        return answer["tokens"], spent["prompt_ms"] / 1e3, spent["predicted_ms"] / 1e3
 
 
 def write_gguf(target: Target, file: Path, kind: GGMLQuantizationType) -> None:
