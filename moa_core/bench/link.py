@@ -34,7 +34,7 @@ from moa_core.model.target import Target
 LOCAL = "local"  # no server: target and drafter in one process
 DIRECT = "direct"  # the server's process, without an emulated link
 EACH = 2  # prompts of each kind
-SHOWN = {"ms_per_token": 1, "calls_per_100": 1, "server_s_per_100": 3, "down_per_token": 0}
+SHOWN = {"ms_per_token": 1, "calls_per_100": 1, "down_per_token": 0}
 
 
 class OverLink(Ours):
@@ -68,7 +68,6 @@ class OverLink(Ours):
             "last": times[-1],
             "gained": sum(trace.accepted_lengths),
             "calls": len(verified),
-            "server": sum(event.seconds for event in verified),
             "down": sum(event.received for event in verified),
         }
 
@@ -156,7 +155,6 @@ def rows(records: Sequence[Record]) -> list[Row]:
                       the repeats. Of `stream` from its second token on, since here its stream is
                       asked for only then
     calls_per_100     target forwards per 100 tokens after the prefill
-    server_s_per_100  seconds of the server's work, waiting for its turn included, per 100 tokens
     down_per_token    bytes
     runs, differing   how many, and how many of them differ from plain local decoding
     """
@@ -176,7 +174,6 @@ def _row(records: Sequence[Record], plain: Mapping[Any, str]) -> Row:
     return {
         "ms_per_token": median(speeds) if speeds else None,
         "calls_per_100": 100 * total("calls") / gained,
-        "server_s_per_100": 100 * total("server") / gained,
         "down_per_token": total("down") / gained,
         "runs": len(records),
         "differing": sum(text != plain[key] for key, text in outputs(records, name).items()),

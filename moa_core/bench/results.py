@@ -56,7 +56,7 @@ def _method(runs: Sequence[Record]) -> dict[str, Any]:
         "target_calls": sum(record["target_calls"] for record in runs) / passes,
         "seconds": {phase: round(sum(spent) / passes, 6) for phase, spent in seconds.items()},
         "drafts_per_cycle": mean(drafted) if drafted else None,
-        "tau_by_context": tau_by_context(runs),
+        "tau_by_context": tau_by_context(runs) if _known(runs) else None,
         "kinds": {kind: _core(mine) for kind, mine in grouped(runs, "kind").items()},
     }
 
@@ -67,9 +67,9 @@ def _core(runs: Sequence[Record]) -> dict[str, Any]:
     return {
         "tau": tau(runs),
         "tau_spread": spread(gained),
-        **_middle("tokens_per_second", map(speed, by_repeat.values())),
-        **_middle("decode_tokens_per_second", map(decode_speed, by_repeat.values())),
-        "acceptance_by_position": acceptance_by_position(runs),
+        **_middle("tokens_per_second", [pace(each, True) for each in by_repeat.values()]),
+        **_middle("decode_tokens_per_second", [pace(each, False) for each in by_repeat.values()]),
+        "acceptance_by_position": acceptance_by_position(runs) if _known(runs) else None,
     }
 
 
@@ -103,19 +103,16 @@ def spread(sums: Sequence[Sequence[float]]) -> list[float] | None:
     return [float(low), float(high)]
 
 
-def speed(runs: Sequence[Record]) -> float | None:
-    """Tokens per second of whole runs, prefill included; None if no time."""
-    seconds = sum(sum(record["seconds"].values()) for record in runs)
+def pace(runs: Sequence[Record], whole: bool) -> float | None:
+    """Tokens per second of whole runs, or after the prefill, whose own token is left out; None if
+    no time."""
+    phases = (item for record in runs for item in record["seconds"].items())
+    seconds = float(sum(spent for phase, spent in phases if whole or phase != "prefill"))
     tokens = sum(record["new_tokens"] for record in runs)
-    return tokens / seconds if seconds > 0 and tokens > 0 else None
-
-
-def decode_speed(runs: Sequence[Record]) -> float | None:
-    """Tokens per second after the prefill, whose own first token is left out; None if no time."""
-    phases = [item for record in runs for item in record["seconds"].items()]
-    seconds = float(sum(spent for phase, spent in phases if phase != "prefill"))
-    # A peer's first forward may give several tokens, all of them in its prefill's time.
-    tokens = sum(record.get("gained_after_prefill", record["new_tokens"] - 1) for record in runs)
+    if not whole:  # a peer's first forward may give several tokens, all in its prefill's time
+        tokens = sum(
+            record.get("gained_after_prefill", record["new_tokens"] - 1) for record in runs
+        )
     return tokens / seconds if seconds > 0 and tokens > 0 else None
 
 
@@ -132,23 +129,22 @@ def _gained(record: Record) -> tuple[int, int]:
     return record["gained_after_prefill"], record["target_calls"] - 1
 
 
-def acceptance_by_position(runs: Sequence[Record]) -> list[float] | None:
-    """At place k - 1: the share of cycles whose accepted path has at least k drafts.
+def _known(runs: Sequence[Record]) -> bool:
+    """Whether the cycles are, which programs of others do not tell."""
+    return bool(runs) and all("cycles" in record for record in runs)
 
-    None where cycles are unknown; as many places as the longest path has.
-    """
-    if not runs or any("cycles" not in record for record in runs):
-        return None
+
+def acceptance_by_position(runs: Sequence[Record]) -> list[float] | None:
+    """At place k - 1: the share of cycles whose accepted path has at least k drafts; as many places
+    as the longest path has. None without cycles."""
     accepted = np.array([gained - 1 for record in runs for gained in record["cycles"]["gained"]])
     if not len(accepted):
         return None
     return [float((accepted >= place).mean()) for place in range(1, int(accepted.max()) + 1)]
 
 
-def tau_by_context(runs: Sequence[Record]) -> dict[str, list[float] | None] | None:
-    """By where a range of lengths begins. None where cycles are unknown."""
-    if not runs or any("cycles" not in record for record in runs):
-        return None
+def tau_by_context(runs: Sequence[Record]) -> dict[str, list[float] | None]:
+    """By where a range of lengths begins."""
     found: list[list[int]] = [[] for _ in (0, *LENGTHS)]
     for record in runs:
         length = record["prompt_tokens"] + 1  # the prefill's own token
