@@ -44,12 +44,19 @@ def answered(prompt: str, reply: str) -> Encoded:
 
 
 def train(
-    target: Target, own: Path, out: Path, updates: int, plan: Plan, rate: float = 5e-3, **more: Any
-) -> None:
-    """Drafters, in this process, on answers that are there already. more: of the machine."""
+    target: Target, own: Path, out: Path, schedule: Schedule | int, plan: Plan, rate: float = 5e-3,
+    **more: Any,
+) -> None:  # fmt: skip
+    """Drafters, in this process, on answers that are there already.
+
+    schedule  or a number of updates, at this rate
+    more      of the machine
+    """
     out.mkdir(parents=True, exist_ok=True)
     shutil.copy(own, out / "own_text.npz")
-    train_drafters(target, out, Schedule(updates, rate, warmup=2), plan, Machine(workers=1, **more))
+    if isinstance(schedule, int):
+        schedule = Schedule(schedule, rate, warmup=2)
+    train_drafters(target, out, schedule, plan, Machine(workers=1, **more))
 
 
 def logged(out: Path) -> list[dict[str, Any]]:
