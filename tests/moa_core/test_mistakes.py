@@ -1,26 +1,19 @@
 """Mistakes on the command line: exit code 2, one sentence, and no files among the user's."""
 
-import json
 import shlex
-import shutil
 from pathlib import Path
 
 import pytest
 
 from moa_core.__main__ import main
-from tests.models import edit_config
-from tests.released import FOLDER
 
 TRAIN = (
     "--prompts {here}/two.jsonl --own-tokens 1 --workers 1 --out {out} --updates 1 --row-length 128"
 )
 MISTAKES = {  # a command, and for each way to go on: what the sentence must contain
     "generate --prompt x": [
-        ("--target {here}/empty", "has no config.json"),
-        ("--drafter {here}/other", "hidden size is 999, the target's is 32"),
         ("--target /no/such --drafter eagel2", "no drafter 'eagel2'"),
         ("--target none.gguf", "There is no file none.gguf"),
-        ("--drafter moa-n5", "No MoA drafter is trained for TLI N = 5"),
         ("--device banana", "no device 'banana'"),
         ("--threads 0", "a whole number from 1 to 1024"),
         ("--trace /nowhere/trace.json", "No trace can be written to /nowhere"),
@@ -36,10 +29,7 @@ MISTAKES = {  # a command, and for each way to go on: what the sentence must con
         ("--max-context 1", "--max-context must be at least 2"),
         ("--idle nan", "--idle must be above 0"),
         ("--host 0.0.0.0", "set MOA_TOKEN"),
-        ("--host ::", "set MOA_TOKEN"),
         ("--host ''", "set MOA_TOKEN"),
-        ("--host example.org", "set MOA_TOKEN"),
-        ("--host 127.0.0.1.x", "set MOA_TOKEN"),
         ("--drafter /no/such/drafter", "/no/such/drafter"),
     ],
     "bench --suite {here}/two.jsonl --device cpu": [
@@ -48,11 +38,9 @@ MISTAKES = {  # a command, and for each way to go on: what the sentence must con
         ("--out ~nobody-of-this-name/out --suite nowhere", "no suite 'nowhere'"),
         ("--out {here}/out --repeat 0", "--repeat must be"),
         ("--out {here}/out --limit 0", "--limit must be"),
-        ("--out {here}/out --threads 0", "--threads must be"),
         ("--out {here}/out --max-new-tokens 0", "new tokens"),
         ("--out {here}/out --temperature -1", "emperature"),
         ("--out {here}/out --methods ./nowhere", "nowhere"),
-        ("--out {here}/out --methods moa-n0,moa-n0", "twice"),
         ("--out {here}/out --tree 5-4", "5-4"),
         ("--link lan", "--out FILE.json"),
         ("--link lan --out {here}", "--out FILE.json"),
@@ -95,13 +83,10 @@ MISTAKES = {  # a command, and for each way to go on: what the sentence must con
 
 
 @pytest.fixture(scope="module")
-def here(saved_bundle: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def here(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("mistakes")
     (folder / "two.jsonl").write_text('{"prompt": "The fox ran"}\n{"prompt": "What is 3 +"}\n')
     (folder / "empty").mkdir()
-    other = shutil.copytree(saved_bundle / "moa-n0", folder / "other")
-    shape = json.loads((other / "config.json").read_text())["drafter"]["target"]["shape"]
-    edit_config(other, ours={"target": {"shape": shape | {"hidden size": 999}}})
     return folder
 
 

@@ -140,11 +140,7 @@ DAMAGED = gzip.compress(b"text", mtime=0)[:10] + b"\xff" * 20
 @pytest.mark.parametrize(
     ("name", "data", "words"),
     [
-        ("a.jsonl", b'{"question": "Why?"}', r"Line 1 of .*a\.jsonl has no prompt"),
         ("a.jsonl", b'\n{"prompt": " "}', r"Line 2 of .*a\.jsonl has no prompt"),
-        ("a.jsonl", b'{"messages": ["Hi", {"role": "user"}]}', r"Line 1 of .*a\.jsonl has no"),
-        ("a.jsonl", b"\n{", r"Line 2 of .*a\.jsonl is not JSON"),
-        ("a.jsonl", b"\xff", r"a\.jsonl cannot be read"),
         ("a.jsonl.gz", DAMAGED, r"a\.jsonl\.gz cannot be read: Error -3"),
     ],
 )
