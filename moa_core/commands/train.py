@@ -19,11 +19,9 @@ from moa_core.runtime import keep_freed
 if TYPE_CHECKING:
     from moa_core.train.loop import Machine
 
-# The smallest value, if not 0. `minutes` and `rate` must be above 0.
-AT_LEAST = {
-    "updates": 1, "stop_at": 1, "workers": 1, "accumulate": 1, "rows": 1,
-    "row_length": 2,
-}  # fmt: skip
+ABOVE = "minutes", "rate"  # 0
+AT_LEAST = dict.fromkeys(("updates", "stop_at", "workers", "accumulate", "rows"), 1)
+AT_LEAST |= {"row_length": 2}  # of all other numbers, 0
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -113,13 +111,10 @@ def _check(options: argparse.Namespace) -> None:
     for name, value in vars(options).items():
         if isinstance(value, bool) or not isinstance(value, int | float):
             continue
-        option, least = f"--{name.replace('_', '-')}", AT_LEAST.get(name, 0)
-        if not math.isfinite(value):
-            raise UserError(f"{option} must be a finite number.")
-        if name in ("minutes", "rate") and value <= 0:
-            raise UserError(f"{option} must be above 0.")
-        if value < least:
-            raise UserError(f"{option} must be at least {least}.")
+        above, least = name in ABOVE, AT_LEAST.get(name, 0)
+        if not math.isfinite(value) or value < least or (above and value == 0):
+            wanted = "above 0" if above else f"at least {least}"
+            raise UserError(f"--{name.replace('_', '-')} must be a finite number, {wanted}.")
     check_folder(options.out)
     if options.kind == "export":
         return

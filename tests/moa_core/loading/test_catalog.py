@@ -144,10 +144,3 @@ def test_a_name_that_can_mean_nothing_is_refused(bundle, hub, load, words):
     with pytest.raises(UserError, match=words):
         load(target)
     assert not hub.asked
-
-
-def test_without_a_bundle_names_are_asked_for(tmp_path, saved_bundle, monkeypatch):
-    monkeypatch.setenv("MOA_MODELS", str(tmp_path))
-    assert bundled_drafters() == []
-    target = load_target(str(saved_bundle / "tiny"))
-    assert default_target() == "smollm2-135m" and load_drafter(None, target).name == "ngram"
