@@ -59,10 +59,10 @@ def measure(
 ) -> tuple[dict[str, Any], list[Record]]:  # fmt: skip
     """Run whatever a folder lacks; the recording's header and all runs, oldest first.
 
-    methods  by NAME, or NAME@PLACE
+    methods  by name; with `more`, by NAME@PLACE
     more     settings that a resumed run must share, besides the usual ones
     """
-    named = {name.partition("@")[0]: method for name, method in methods.items()}
+    named = {name.rpartition("@")[0] if more else name: of for name, of in methods.items()}
     weights = {name: method.weights() for name, method in named.items()}
     known = {"name": target.name, "dtype": target.precision}
     if options.bits:
