@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from moa_core.__main__ import main
+from tests.released import FOLDER
 
 TRAIN = (
     "--prompts {here}/two.jsonl --own-tokens 1 --workers 1 --out {out} --updates 1 --row-length 128"

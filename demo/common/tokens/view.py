@@ -55,14 +55,15 @@ def paced(
 ) -> Iterator[list[Event]]:
     """Events in batches, at most one per interval, plus the last.
 
-    The first event and changes of the link come at once.
+    The first event comes at once, as do changes of the link and what is written without it: the
+    last such token may be the last event for long.
     """
     batch: list[Event] = []
     due = clock()
     try:
         for event in events:
             batch.append(event)
-            if clock() >= due or isinstance(event, LinkDown | LinkBack):
+            if clock() >= due or isinstance(event, LinkDown | OfflineToken | LinkBack):
                 yield batch
                 batch, due = [], clock() + interval
     except Exception:
