@@ -6,7 +6,7 @@ own states for the newest token and the drafts below it.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any, Self, cast
 
 import torch
 from torch import Tensor, nn
@@ -24,6 +24,8 @@ from moa_core.model.cache import KVCache
 from moa_core.model.layers import DecoderLayer, LayerSizes, RMSNorm, Rope, Rotation, tree_mask
 from moa_core.model.target import Observation, Target
 from moa_core.untrusted import Eps, Whole
+
+SHARE = 0.6  # of the other methods' parameters, of a fresh drafter
 
 
 @dataclass(frozen=True)
@@ -56,14 +58,13 @@ class TandemNet(nn.Module):
     def forward(
         self, hidden: Tensor, rotation: Rotation, mask: Tensor | None, cache: KVCache
     ) -> Tensor:
-        """[B, n, E] embeddings of new tokens -> the head's input.
+        """[B, n, E] embeddings of new tokens -> what `norm` reads.
 
         cache  holds the K and V of `memorise`, then those of the new tokens
         """
         for place, layer in enumerate(self.layers):
             hidden = layer(hidden, rotation, mask=mask, cache=cache, place=place)
-        out: Tensor = self.norm(hidden)
-        return out
+        return hidden
 
 
 class TandemDrafter(Trained, Reader):
@@ -111,7 +112,7 @@ class TandemDrafter(Trained, Reader):
         mask = None if seen is None else tree_mask(seen, past + count - seen.shape[1])
         hidden = self.net(hidden, rotation, mask, self.text)
         self.text.advance(count)
-        return self.head(hidden)[0]
+        return self.head(self.net.norm(hidden))[0]
 
     @classmethod
     def sizes(cls, files: Files, target: Target) -> TandemConfig:
@@ -131,3 +132,8 @@ class TandemDrafter(Trained, Reader):
     @classmethod
     def fresh_sizes(cls, target: Target, inner: int = 0) -> TandemConfig:
         return TandemConfig(*target_heads(target), inner, target.config.rms_norm_eps)
+
+    @classmethod
+    def fresh(cls, target: Target, budget: int, name: str) -> Self:
+        """Smaller than `budget`: with it, the weights of all methods would weigh over 48 MB."""
+        return super().fresh(target, round(SHARE * budget), name)

@@ -172,12 +172,20 @@ class TandemTrainee(Trainee):
     net: TandemNet
 
     def forward(self, batch: Batch, lesson: Lesson, masks: Masks, seed: int) -> Loss:
+        hidden = self.net.norm(self._hidden(batch, lesson, masks))
+        entropy = soft_entropy(hidden, lesson.verdicts, masks.loss)
+        return entropy, {"cross_entropy": entropy.detach()}
+
+    def missing(self, batch: Batch, lesson: Lesson, masks: Masks) -> tuple[Tensor, Tensor]:
+        wanted = lesson.hidden / self.net.norm.weight
+        return wanted - self._hidden(batch, lesson, masks), masks.loss
+
+    def _hidden(self, batch: Batch, lesson: Lesson, masks: Masks) -> Tensor:
         self._drafter.rope.reserve(batch.ids.shape[1])
         rotation = self._drafter.rope(batch.positions, lesson.embedded)
         known = _TrueFirst([(k, v) for k, v in self.net.memorise(lesson.hidden, rotation)])
-        hidden = self.net(lesson.embedded, rotation, masks.tail, known)
-        entropy = soft_entropy(hidden, lesson.verdicts, masks.loss)
-        return entropy, {"cross_entropy": entropy.detach()}
+        hidden: Tensor = self.net(lesson.embedded, rotation, masks.tail, known)
+        return hidden
 
 
 class MedusaTrainee(Trainee):

@@ -17,6 +17,7 @@ from moa_core.drafters.eagle import EagleDrafter, EagleNet
 from moa_core.drafters.eagle3 import Eagle3Drafter, Eagle3Net
 from moa_core.drafters.medusa import MedusaDrafter, MedusaNet
 from moa_core.drafters.moa import MoADrafter
+from moa_core.drafters.tandem import TandemDrafter, TandemNet
 from moa_core.model.layers import DecoderLayer, RMSNorm, SwiGLU
 from moa_core.model.target import Target
 from moa_core.train.batches import Batch
@@ -62,6 +63,8 @@ def transplant(
             maps = _eagle(drafter.net, target.own[1], norm)
         case Eagle3Drafter():
             maps = _eagle3(drafter.net, target.own[1], norm)
+        case TandemDrafter():
+            maps = _tandem(drafter.net, first, last, norm)
         case MedusaDrafter():
             _medusa(cast(MedusaTrainee, trainee), taught)
             return
@@ -136,6 +139,18 @@ def _eagle3(net: Eagle3Net, layers: Sequence[DecoderLayer], norm: Tensor) -> Map
     _feed(layer.mlp, layer.post_attention_layernorm, layers[::-1], None)
     net.norm.weight.copy_(norm)
     return [(net.fc, None), (layer.self_attn.o_proj, None), _down(layer.mlp)]
+
+
+def _tandem(net: TandemNet, first: DecoderLayer, last: DecoderLayer, norm: Tensor) -> Maps:
+    """The first and the last layer. Both read the target's states as they were before its norm."""
+    mine = cast(tuple[DecoderLayer, DecoderLayer], tuple(net.layers))
+    for layer, source, projection in zip(mine, (first, last), net.projections, strict=True):
+        layer.self_attn.load_state_dict(source.self_attn.state_dict())
+        layer.input_layernorm.load_state_dict(source.input_layernorm.state_dict())
+        _feed(layer.mlp, layer.post_attention_layernorm, [source], None)
+        cast(nn.Linear, projection).weight.copy_((_rms(norm) / norm).diag())
+    net.norm.weight.copy_(norm)
+    return [_down(mine[0].mlp), (mine[1].self_attn.o_proj, None), _down(mine[1].mlp)]
 
 
 def _medusa(trainee: MedusaTrainee, taught: Sequence[Taught]) -> None:
