@@ -37,8 +37,8 @@ def add_decode(engine: Engine) -> None:
     ) -> Iterator[tuple[str, dict[str, Any]]]:
         """Decode a prompt speculatively. Streams the text and the figures so far.
 
-        method: moa-n0 ... moa-n3, eagle2, eagle3, these also with +ngram as in moa-n0+ngram;
-        medusa, ngram, vanilla (none also means vanilla).
+        method: moa-n0 ... moa-n3, eagle2, eagle3, tandem, these also with +ngram as in
+        moa-n0+ngram; medusa, ngram, vanilla (none also means vanilla).
         temperature 0 is greedy; top_p 1 is off. depth, breadth and budget set the draft tree's
         shape. 0 means the page's value; if all three are 0, each cycle's tree is sized
         automatically.

@@ -33,9 +33,9 @@ NOTES = {  # below each chart: how to read it
 METHODS = (
     "<b>Plain</b>: the model alone. <b>N-gram lookup</b>: guesses by repeating the text so far. "
     "<b>MoA</b>, Mixture of Attentions: this page’s drafter, a small trained model; N: how many of "
-    "the large model’s last layers it borrows. <b>EAGLE, Medusa</b>: methods of other papers. "
+    "the large model’s last layers it borrows. <b>EAGLE, Tandem, Medusa</b>: methods of others. "
     "Drafters were trained here, on the same text. MoA’s and EAGLE’s are equally large. MoA’s with "
-    "N = 1 and 3 were trained less long, Medusa’s far less. "
+    "N = 1 and 3 were trained less long, Tandem’s and Medusa’s far less. "
     "<b>+ n-gram</b>: a drafter and n-gram lookup together."
 )
 OTHERS = " <b>transformers, llama.cpp, OpenVINO</b>: other programs, without our drafters."
