@@ -46,8 +46,7 @@ export function mount({ element, props, watch }) {
     const whose = race.recorded ? `Recorded with the prompt “${race.recorded}”. ` : "";
     const sharing = (place) => lanes.filter(({ rank }) => rank === place).length;
     for (const one of lanes) one.called = one.rank === null ? "" : PLACES[one.rank] + (sharing(one.rank) > 1 ? " (tie)" : "");
-    const said = race.repeats > 1 ? "" : " One run each: a small lead may be chance.";
-    note.textContent = `${whose}In real time. Each method ran alone; this replays its measured run${which}, the prompt’s call included.${said}`;
+    note.textContent = `${whose}In real time. Each method ran alone; this replays its measured run${which}, the prompt’s call included.`;
     root.dataset.race = race.id;
     player.seek(Infinity);
     if (!calm.matches) watchFor();

@@ -8,6 +8,7 @@ import { ENDINGS, legendOf, sample } from "../common/tokens/view.js";
 import { Charts } from "./charts.js";
 import { Cycle } from "./cycle.js";
 
+const ALONE = "Without: the model alone";
 const LATER = "Runs next, alone, so that neither slows the other.";
 
 // Milliseconds of an average cycle.
@@ -29,6 +30,7 @@ export class Stage {
     };
     this.drafter = new Lane("drafter", "With drafter", { pointed, chosen: pressed });
     this.plain = new Lane("plain", "Plain");
+    this.plain.title.textContent = ALONE;
     this.both = [this.drafter, this.plain];
     this.lanes = { drafter: this.drafter, plain: this.plain };
     this.cycle = new Cycle(() => this.#slowly());
@@ -99,7 +101,7 @@ export class Stage {
     const { title } = this.lanes[name];
     this.lanes[name].begin(head, how);
     if (method !== "vanilla") title.textContent = `With a drafter: ${label}`;
-    else if (name === "plain") title.textContent = "Without: the model alone";
+    else if (name === "plain") title.textContent = ALONE;
     if (name !== "drafter") return;
     this.root.dataset.alone = method === "vanilla" ? "yes" : "";
     this.cycle.clear(`${label.split(" N")[0]} is reading the prompt.`);

@@ -129,6 +129,13 @@ def avx2() -> Rows:
     return by_precision("avx2", {"τ": TAU, "tokens/s": SPEED, "× plain": GAIN}, names)
 
 
+def tandem() -> Rows:
+    """On that processor, on another day: Tandem's tau and speed, beside others'."""
+    of: Methods = read(FOLDER / "tandem.json")["methods"]
+    columns = [("τ (95 %)", of, interval), ("tokens/s", of, SPEED), ("× plain", of, GAIN)]
+    return by_method(of, columns)
+
+
 def cycles() -> Rows:
     """Per precision: milliseconds of an average cycle, by phase, with one tree for all; and tau
     divided by its cost in cycles of plain decoding, which is the gain while decoding."""
@@ -174,7 +181,7 @@ def contexts() -> Rows:
 
 
 TABLES = {of.__name__: of for of in (
-    overall, same_tree, auto_trees, avx2, cycles, positions, contexts, delays, offline,
+    overall, same_tree, auto_trees, avx2, tandem, cycles, positions, contexts, delays, offline,
 )}  # fmt: skip
 
 
