@@ -104,7 +104,7 @@ def _overview() -> str:
         f'<li>{number} <a href="#how-{step.id}">{escape(step.title)}</a></li>'
         for number, step in enumerate(STEPS, 1)
     )
-    about = "Seven short steps, each with a question: click it for the answer."
+    about = "Seven short steps, each with a question: open it for the answer."
     return f"<p>{about}</p><nav aria-label='Steps'><ol>{steps}</ol></nav>"
 
 

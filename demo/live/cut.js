@@ -2,8 +2,8 @@
 import { add, button, el } from "../common/static/dom.js";
 
 const HERE = {
-  none: ({ words }) => words || "To write without the server, this browser needs the drafter.",
-  "not loaded": ({ advice }) => `To write without the server, this browser needs the drafter. ${advice}`,
+  none: ({ words }) => words || "Until this browser has the drafter, a cut is simulated.",
+  "not loaded": ({ advice }) => `Until this browser has the drafter, a cut is simulated. ${advice}`,
   loading: ({ share }) => `The drafter comes into this browser: ${Math.floor(100 * share)} %.`,
   ready: () => "The drafter is ready in this browser.",
   offline: () => "The drafter writes alone, in this browser.",
