@@ -121,7 +121,7 @@ function hear(message) {
   if ("trace" in message) return traced(lane, message.trace);
   if ("run" in message) {
     status("");
-    stage.begin(lane, message, { badge: lane === "plain" ? "run after it, to compare" : "" });
+    stage.begin(lane, message, { badge: lane === "plain" ? "for comparison" : "" });
   } else stage.hear(lane, message);
   if ("down" in message) lost();
 }
