@@ -76,7 +76,7 @@ class Measured:
 
 
 def turns(methods: Sequence[str], repeats: int, tokens: int, plain: bool) -> list[Progress]:
-    """Every run in order: each method's warm-up, then the counted ones of so many tokens.
+    """Every run in order: each method's warm-up, then the counted ones, of `tokens` each.
 
     Each repeat starts with another method, so that other load on the machine affects all of
     them. plain: also an uncounted run of plain decoding.

@@ -31,7 +31,7 @@ from moa_core.model.target import Target
 CUTS = (0.0, 0.1, 0.25, 0.5, 0.75)  # shares of the answer after which the link is cut
 EACH = 10  # prompts of each kind
 TARGET = "target"  # its own text, without a cut
-Answer = Callable[[tuple[int, ...], int], list[int]]  # of a prompt, in so many tokens at most
+Answer = Callable[[tuple[int, ...], int], list[int]]  # to a prompt; the number is the most tokens
 
 
 def run(options: argparse.Namespace) -> None:

@@ -152,8 +152,7 @@ def cycles() -> Rows:
 
 
 def positions() -> Rows:
-    """Share of cycles that accepted at least so many drafts."""
-
+    """Share of cycles that accepted at least this many drafts."""
     found = {
         name: dict(enumerate([*of["acceptance_by_position"], *[0.0] * 5]))
         for name, of in recorded("same-tree").items()
