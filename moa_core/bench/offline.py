@@ -5,6 +5,7 @@ reads the prompt and the first tokens of its own answer, and then stops answerin
 """
 
 import argparse
+import re
 from collections.abc import Callable, Sequence
 from functools import lru_cache, partial
 from typing import Any
@@ -13,10 +14,10 @@ import torch
 
 from moa_core.arguments import target_of
 from moa_core.bench.methods import STREAM, Ours, Record
-from moa_core.bench.records import ALL, Row, check_out, head, write
+from moa_core.bench.records import ALL, Row, check_out, head, select, write
 from moa_core.bench.results import aligned, grouped, shown, spread
 from moa_core.bench.run import measure
-from moa_core.bench.suites import load_suite, suite_ids
+from moa_core.bench.suites import Prompt, load_suite, suite_ids
 from moa_core.decoding.cuttable import Cuttable
 from moa_core.decoding.decode import Settings, decode
 from moa_core.decoding.trace import Trace
@@ -27,8 +28,10 @@ from moa_core.errors import UserError
 from moa_core.loading.catalog import bundled_drafters, known_drafters
 from moa_core.loading.load import load_drafter
 from moa_core.model.target import Target
+from moa_core.text import tokenizer_of
 
 CUTS = (0.0, 0.1, 0.25, 0.5, 0.75)  # shares of the answer after which the link is cut
+CUTS_OF_ANSWERS = (0.0, 0.5)  # where a suite knows the right answers
 EACH = 10  # prompts of each kind
 TARGET = "target"  # its own text, without a cut
 Answer = Callable[[tuple[int, ...], int], list[int]]  # to a prompt; the number is the most tokens
@@ -51,18 +54,21 @@ def run(options: argparse.Namespace) -> None:
     if not texts:
         raise UserError(f"{target.name} has no room for so long an answer: ask for fewer tokens.")
     own = lru_cache(1)(partial(answer, target))  # the runs of a prompt follow one another
+    cuts = CUTS_OF_ANSWERS if all(prompt.choices for prompt in prompts) else CUTS
     every = {TARGET: Vanilla(), STREAM: Vanilla(), **drafters}
     methods = {
         f"{name}@{cut}": Alone(name, target, drafter, cut, own)
         for name, drafter in every.items()
-        for cut in CUTS
+        for cut in cuts
     }
     folder = path.with_suffix(".runs")
-    facts, records = measure(options, target, methods, prompts, texts, folder, cuts=CUTS)
-    found = rows(records)
-    write(head("offline", options.given, **facts, rows=found), path)
+    facts, records = measure(options, target, methods, prompts, texts, folder, cuts=cuts)
+    found, answers = rows(records), right_rows(records, prompts, target)
+    write(head("offline", options.given, **facts, rows=found, answers=answers), path)
     print(table(found, "same", 100, "% the target's own"))
     print(table(found, "log_prob", 1, "nats a token"))
+    if overall := select(answers, kind=ALL):
+        print(table(overall, "right", 100, "% still right"))
     print(path)
 
 
@@ -88,7 +94,8 @@ class Alone(Ours):
         if not isinstance(self.drafter, Vanilla):
             text = [*ids, *own[: known - 1]]
             offline = alone(self.target, self.drafter, text, most - known + 1)
-        return judged(self.target, ids, own, known, offline)
+        text = [*own[:known], *offline]
+        return {"text": text, **judged(self.target, ids, own, known, offline)}
 
 
 def answer(target: Target, ids: Sequence[int], most: int) -> list[int]:
@@ -147,14 +154,53 @@ def rows(records: Sequence[Record]) -> list[Row]:
         found.append({
             "method": method, "cut": float(cut), "kind": ALL, "items": len(mine),
             "tokens": sum(record["tokens"] for record in mine) / len(mine),
-            **_ratio("same", mine), **_ratio("log_prob", mine),
+            **_ratio("same", [(record["same"], record["tokens"]) for record in mine]),
+            **_ratio("log_prob", [(record["log_prob"], record["tokens"]) for record in mine]),
         })  # fmt: skip
     return found
 
 
-def _ratio(name: str, records: Sequence[Record]) -> dict[str, Any]:
-    sums = [(record[name], record["tokens"]) for record in records]
-    top, bottom = map(sum, zip(*sums, strict=True))
+def right_rows(records: Sequence[Record], prompts: Sequence[Prompt], target: Target) -> list[Row]:
+    """A row per method, cut and kind of prompt, and over all kinds, if right answers are known.
+
+    asked  prompts that the target answers right, if it had not named the answer before the cut
+    right  share of these that are answered right
+    """
+    choices = {prompt.number: prompt.choices for prompt in prompts if prompt.choices}
+    if not choices:
+        return []
+    tokenizer, results, asked = tokenizer_of(target), [], set[tuple[str, int]]()
+    for record in (record for record in records if record["prompt"] in choices):
+        method, _, cut = record["method"].rpartition("@")
+        number, text = record["prompt"], record["text"]
+        told, right = (
+            is_right(str(tokenizer.decode(ids)), choices[number])
+            for ids in (text[: record["known"]], text)
+        )
+        if method == TARGET and right and not told:
+            asked.add((cut, number))
+        results.append((method, cut, number, record["kind"], int(right)))
+    found = []
+    for kind in [ALL, *dict.fromkeys(of for *_, of, _ in results)]:
+        for method, cut in dict.fromkeys(one[:2] for one in results):
+            mine = [
+                (right, 1) for *place, number, of, right in results
+                if place == [method, cut] and kind in (ALL, of) and (cut, number) in asked
+            ]  # fmt: skip
+            row = {"method": method, "cut": float(cut), "kind": kind, "asked": len(mine)}
+            found.append(row | _ratio("right", mine))
+    return found
+
+
+def is_right(text: str, choices: Sequence[str]) -> bool:
+    """Whether the first choice that a text names is the right one, which stands first."""
+    words = "|".join(map(re.escape, choices))
+    first = re.search(rf"\b({words})s?\b", text, re.IGNORECASE)
+    return first is not None and first[1].lower() == choices[0].lower()
+
+
+def _ratio(name: str, sums: Sequence[tuple[float, float]]) -> dict[str, Any]:
+    top, bottom = map(sum, zip(*sums, strict=True)) if sums else (0, 0)
     return {name: top / bottom if bottom else None, f"{name}_spread": spread(sums)}
 
 

@@ -18,7 +18,7 @@ from moa_core.untrusted import is_message, json_lines
 Message = dict[str, str]  # role and content of one turn
 QUESTIONS = ("mt_bench", "humaneval", "gsm8k", "alpaca", "sum", "qa")
 SETS = "questions"  # all of them
-SUITES = {"tuning": ASSETS / "suites" / "tuning.jsonl"}
+SUITES = {name: ASSETS / "suites" / f"{name}.jsonl" for name in ("tuning", "answers")}
 SUITES |= {name: ASSETS / "questions" / f"{name}.jsonl" for name in QUESTIONS}
 
 
@@ -27,15 +27,20 @@ class Prompt(NamedTuple):
 
     number    its line, from 1; in `questions`, counted through all sets
     messages  a chat that the user ends
+    choices   the right answer, and wrong ones that a text may name instead; empty where none is
+              known
     """
 
     number: int
     kind: str
     messages: tuple[Message, ...]
+    choices: tuple[str, ...] = ()
 
 
 def load_suite(name: str, limit: int | None = None) -> list[Prompt]:
-    """Load `questions`, one of its sets, `tuning` or a JSON-lines file; `limit`: of each kind.
+    """Load `questions`, one of its sets, `tuning`, `answers` or a JSON-lines file.
+
+    limit: of each kind.
 
     In `questions`, each set is a kind. UserError for an unknown name, or naming a line without a
     prompt.
@@ -97,7 +102,10 @@ def _prompt(row: Any, number: int, default_kind: str) -> Prompt:
     kind = row.get("kind") or row.get("category") or default_kind
     if not isinstance(kind, str):
         raise UserError(f"{where} has a kind that is no text.")
-    return Prompt(number, kind, messages)
+    choices = row.get("choices", [])
+    if not isinstance(choices, list) or not all(isinstance(one, str) and one for one in choices):
+        raise UserError(f"{where} has choices that are no list of texts.")
+    return Prompt(number, kind, messages, tuple(choices))
 
 
 def _messages(row: dict[str, Any]) -> tuple[Message, ...] | None:

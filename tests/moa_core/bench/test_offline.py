@@ -8,15 +8,25 @@ import pytest
 from moa_core.__main__ import main
 from moa_core.bench import offline
 from moa_core.bench.methods import Record
-from moa_core.bench.offline import Alone, alone, answer, judged, log_probs, rows
-from moa_core.bench.records import ALL, read
+from moa_core.bench.offline import (
+    Alone,
+    alone,
+    answer,
+    is_right,
+    judged,
+    log_probs,
+    right_rows,
+    rows,
+)  # fmt: skip
+from moa_core.bench.records import ALL, read, select
+from moa_core.bench.suites import Prompt
 from moa_core.decoding.cuttable import Cuttable
 from moa_core.decoding.decode import Settings, decode
 from moa_core.decoding.trace import LinkDown, Trace
 from moa_core.decoding.tree import TreeSettings
 from moa_core.drafters.base import Drafter, Vanilla
 from moa_core.model.target import Target
-from tests.models import drafter_of, plain_greedy, tiny_target
+from tests.models import drafter_of, plain_greedy, speaking_target, tiny_target
 
 PROMPT = [5, 9, 33, 2]
 METHODS = ("moa-n0", "moa-n1", "eagle2", "tandem", "independent")
@@ -100,6 +110,36 @@ def test_figures_by_hand():
     assert 0 <= low < whole["same"] < high <= 1 and whole["items"] == 4
     assert whole["log_prob"] == pytest.approx(-1) and whole["cut"] == 0.5
     assert silent["same"] is None and silent["log_prob"] is None
+
+
+@pytest.mark.parametrize(("text", "right"), [
+    ("It is green.", True), ("Greens, then red.", True), ("It is red, not green.", False),
+    ("An evergreen.", False), ("", False),
+])  # fmt: skip
+def test_an_answer_is_right_if_its_first_choice_is(text, right):
+    assert is_right(text, ["green", "red"]) == right
+
+
+def test_right_answers_are_counted_where_the_target_has_one_that_it_had_not_told():
+    target = speaking_target()
+    prompts = [Prompt(at, "ab"[at % 2], (), ("fox", "dog")) for at in range(5)]
+
+    def run(method: str, at: int, text: str, known: str = "the ") -> Record:
+        both = [target.tokenizer(part)["input_ids"] for part in (known, text)]
+        return {"method": f"{method}@0.5", "prompt": at, "kind": prompts[at].kind,
+                "text": [*both[0], *both[1]], "known": len(both[0])}  # fmt: skip
+
+    own = ["fox", "a fox", "dog", "fox and dog"]
+    told = [*(run("target", at, text) for at, text in enumerate(own))]
+    told.append(run("target", 4, "fox", known="fox "))
+    mine = [*(run("eagle2", at, text) for at, text in enumerate(["fox", "dog", "fox", "no"]))]
+    mine.append(run("eagle2", 4, "fox", known="fox "))
+    found = select(right_rows([*told, *mine], prompts, target), method="eagle2")
+    whole, even, odd = found
+    assert [row["kind"] for row in found] == [ALL, "a", "b"]
+    assert [row["asked"] for row in found] == [3, 1, 2] and whole["cut"] == 0.5
+    assert [row["right"] for row in (whole, even, odd)] == [pytest.approx(1 / 3), 1, 0]
+    assert right_rows(told, [one._replace(choices=()) for one in prompts], target) == []
 
 
 def test_the_whole_command(bundle, tmp_path, capsys, monkeypatch):

@@ -44,6 +44,16 @@ def test_prompts_to_tune_on_are_held_out_and_none_is_a_question():
     assert all(f"`{row['source'].partition('(')[0]}" in credits for row in rows)
 
 
+def test_questions_with_answers_name_the_right_one_first_and_in_a_passage_it_stands():
+    found = load_suite("answers")
+    texts = [prompt.messages[0]["content"] for prompt in found]
+    assert len(set(texts)) == len(texts) >= 300
+    assert set(Counter(one.kind for one in found)) == {"fact", "passage", "label"}
+    for one, text in zip(found, texts, strict=True):
+        assert one.choices and len(set(one.choices)) == len(one.choices)
+        assert one.kind != "passage" or all(choice in text for choice in one.choices)
+
+
 def test_a_persons_own_file(tmp_path):
     talk = [
         {"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello."},
@@ -70,6 +80,7 @@ BAD = [
     ("{", "is not JSON"), ("[" * 100_000, "nested too deeply"), ("[1]", "is not a JSON object"),
     *((row, "neither a prompt") for row in NO_PROMPT),
     ({"kind": 3, "prompt": "x"}, "kind that is no text"),
+    *(({"prompt": "x", "choices": of}, "choices that are no list") for of in ("y", [1], [""])),
 ]  # fmt: skip
 
 
