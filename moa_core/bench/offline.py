@@ -43,9 +43,11 @@ def run(options: argparse.Namespace) -> None:
     if options.methods is not None:
         names = listed(options.methods, known_drafters())
     drafters: dict[str, Drafter] = {name: load_drafter(name, target) for name in names}
-    for name, drafter in drafters.items():
-        if not isinstance(drafter, Stepwise):
-            raise UserError(f"{name} cannot write without its target: leave it out.")
+    unable = [name for name, drafter in drafters.items() if not isinstance(drafter, Stepwise)]
+    if unable and options.methods is not None:
+        raise UserError(f"{unable[0]} cannot write without its target: leave it out.")
+    for name in unable:
+        del drafters[name]
     options.limit, options.repeat = options.limit or EACH, 1  # greedy texts do not vary
     prompts = load_suite(options.suite, options.limit)
     texts, room = suite_ids(prompts, target), target.context - options.max_new_tokens

@@ -1,9 +1,11 @@
 """What is written after a link was cut for ever: cut where it was asked, judged as it should be."""
 
 import json
+import shutil
 from functools import partial
 
 import pytest
+import torch
 
 from moa_core.__main__ import main
 from moa_core.bench import offline
@@ -25,6 +27,7 @@ from moa_core.decoding.decode import Settings, decode
 from moa_core.decoding.trace import LinkDown, Trace
 from moa_core.decoding.tree import TreeSettings
 from moa_core.drafters.base import Drafter, Vanilla
+from moa_core.loading.drafter_files import save_drafter
 from moa_core.model.target import Target
 from tests.models import drafter_of, plain_greedy, speaking_target, tiny_target
 
@@ -142,7 +145,11 @@ def test_right_answers_are_counted_where_the_target_has_one_that_it_had_not_told
     assert right_rows(told, [one._replace(choices=()) for one in prompts], target) == []
 
 
-def test_the_whole_command(bundle, tmp_path, capsys, monkeypatch):
+def test_the_whole_command(saved_bundle, tmp_path, capsys, monkeypatch):
+    target, models = speaking_target(), tmp_path / "models"
+    shutil.copytree(saved_bundle, models)
+    save_drafter(models / "medusa", drafter_of("medusa", target), target, {}, torch.float32)
+    monkeypatch.setenv("MOA_MODELS", str(models))
     monkeypatch.setattr(offline, "CUTS", (0.0, 0.5))
     suite, out = tmp_path / "one.jsonl", tmp_path / "new" / "out.json"
     suite.write_text(json.dumps({"kind": "story", "prompt": "The fox ran"}) + "\n")
@@ -155,6 +162,8 @@ def test_the_whole_command(bundle, tmp_path, capsys, monkeypatch):
     assert {row["cut"] for row in found["rows"]} == {0, 0.5}
     assert found["settings"]["limit"] == 1 and str(tmp_path) not in out.read_text()
     printed = capsys.readouterr().out
+    assert main([*command, "--methods", "medusa"]) == 2  # by default it is left out
+    assert "medusa cannot write without its target" in capsys.readouterr().err
     assert "moa-n1" in printed and printed.strip().endswith(str(out))
     # A run that was cut off goes on where it was; the same command again runs nothing.
     runs = tmp_path / "new" / "out.runs" / "runs.jsonl"
