@@ -5,7 +5,7 @@
 rewrites what stands between `<!-- table: NAME -->` and `<!-- end -->`. Recordings are folders of
 `assets/results`: `same-tree-*` have one tree for all methods, as `sampled-*` at temperature 1;
 `auto-trees-*` have automatic trees, as `avx2-*` on a processor without VNNI. `link/delays.json` is
-of links with delays, `link/offline.json` of texts after a cut.
+of links with delays, `link/offline.json` of texts after a cut, `answers.json` of answers after one.
 """
 
 import re
@@ -22,6 +22,7 @@ from moa_core.drafters.names import VANILLA, label
 PRECISIONS = "float32", "int8"
 ROWS = {"target": "The target itself", "stream": "Plain, streamed"}
 OFFLINE = {"same": "% the target's own", "log_prob": "nats a token"}
+ASKED = {ALL: "all", "fact": "facts", "passage": "passages", "label": "labels"}
 SHOWN_CUTS = 0.0, 0.25, 0.75
 RANGES = {"0": "up to 127", "128": "128 to 255", "256": "256 to 511", "512": "from 512"}
 BLOCK = re.compile(r"(<!-- table: (\w+) -->\n\n?).*?(\n?<!-- end -->)", re.S)
@@ -105,6 +106,20 @@ def offline() -> Rows:
     ])  # fmt: skip
 
 
+def answers() -> Rows:
+    """The share of the target's right answers that stay right if the link is cut at their start,
+    by kind of question, and halfway."""
+    found: Methods = {}
+    for row in read(FOLDER / "answers.json")["answers"]:
+        if row["method"] not in ROWS:  # the target's are right, a stream's are missing
+            of = found.setdefault(row["method"], {})
+            of[row["kind"], row["cut"]] = 100 * row["right"]
+    columns = [
+        (f"% right, {words}", found, figure((kind, 0.0), 0)) for kind, words in ASKED.items()
+    ]
+    return by_method(found, [*columns, ("% right, cut halfway", found, figure((ALL, 0.5), 0))])
+
+
 def delays() -> Rows:
     """Over links with delays: calls of the target, and tokens a second after the first token."""
     recording, found = read(LINK_FOLDER / "delays.json"), Methods()
@@ -181,6 +196,7 @@ def contexts() -> Rows:
 
 TABLES = {of.__name__: of for of in (
     overall, same_tree, auto_trees, avx2, tandem, cycles, positions, contexts, delays, offline,
+    answers,
 )}  # fmt: skip
 
 
