@@ -32,6 +32,8 @@ from moa_core.text import tokenizer_of
 
 CUTS = (0.0, 0.1, 0.25, 0.5, 0.75)  # shares of the answer after which the link is cut
 CUTS_OF_ANSWERS = (0.0, 0.5)  # where a suite knows the right answers
+TABLES = ("same", 100, "% the target's own"), ("log_prob", 1, "nats a token")
+TABLES_OF_ANSWERS = (("right", 100, "% still right"),)
 EACH = 10  # prompts of each kind
 TARGET = "target"  # its own text, without a cut
 Answer = Callable[[tuple[int, ...], int], list[int]]  # to a prompt; the number is the most tokens
@@ -56,37 +58,38 @@ def run(options: argparse.Namespace) -> None:
     if not texts:
         raise UserError(f"{target.name} has no room for so long an answer: ask for fewer tokens.")
     own = lru_cache(1)(partial(answer, target))  # the runs of a prompt follow one another
-    cuts = CUTS_OF_ANSWERS if all(prompt.choices for prompt in prompts) else CUTS
+    asks = all(prompt.choices for prompt in prompts)  # else how much is the target's own is told
+    cuts = CUTS_OF_ANSWERS if asks else CUTS
     every = {TARGET: Vanilla(), STREAM: Vanilla(), **drafters}
     methods = {
-        f"{name}@{cut}": Alone(name, target, drafter, cut, own)
+        f"{name}@{cut}": Alone(name, target, drafter, cut, own, judges=not asks)
         for name, drafter in every.items()
         for cut in cuts
     }
     folder = path.with_suffix(".runs")
     facts, records = measure(options, target, methods, prompts, texts, folder, cuts=cuts)
-    found, answers = rows(records), right_rows(records, prompts, target)
-    write(head("offline", options.given, **facts, rows=found, answers=answers), path)
-    print(table(found, "same", 100, "% the target's own"))
-    print(table(found, "log_prob", 1, "nats a token"))
-    if overall := select(answers, kind=ALL):
-        print(table(overall, "right", 100, "% still right"))
+    found = right_rows(records, prompts, target) if asks else rows(records)
+    write(head("answers" if asks else "offline", options.given, **facts, rows=found), path)
+    overall, tables = select(found, kind=ALL), TABLES_OF_ANSWERS if asks else TABLES
+    for figure, scale, unit in tables:
+        print(table(overall, figure, scale, unit))
     print(path)
 
 
 class Alone(Ours):
-    """A drafter's text from a cut on, scored. `target` goes on itself; a stream is silent.
+    """A drafter's text from a cut on. `target` goes on itself; a stream is silent.
 
-    own  the target's answer
+    own     the target's answer
+    judges  whether the target scores the text
     """
 
     timed = False
 
     def __init__(
-        self, name: str, target: Target, drafter: Drafter, cut: float, own: Answer
+        self, name: str, target: Target, drafter: Drafter, cut: float, own: Answer, judges: bool
     ) -> None:
         super().__init__(name, target, drafter)
-        self._cut, self._own = cut, own
+        self._cut, self._own, self._judges = cut, own, judges
 
     def run(self, ids: Sequence[int], settings: Settings) -> Record:
         most = settings.max_new_tokens
@@ -96,8 +99,9 @@ class Alone(Ours):
         if not isinstance(self.drafter, Vanilla):
             text = [*ids, *own[: known - 1]]
             offline = alone(self.target, self.drafter, text, most - known + 1)
-        text = [*own[:known], *offline]
-        return {"text": text, **judged(self.target, ids, own, known, offline)}
+        if not self._judges:
+            return {"known": known, "text": [*own[:known], *offline]}
+        return judged(self.target, ids, own, known, offline)
 
 
 def answer(target: Target, ids: Sequence[int], most: int) -> list[int]:
@@ -163,16 +167,14 @@ def rows(records: Sequence[Record]) -> list[Row]:
 
 
 def right_rows(records: Sequence[Record], prompts: Sequence[Prompt], target: Target) -> list[Row]:
-    """A row per method, cut and kind of prompt, and over all kinds, if right answers are known.
+    """A row per method, cut and kind of prompt, and over all kinds; the right answers are known.
 
     asked  prompts that the target answers right, if it had not named the answer before the cut
     right  share of these that are answered right
     """
-    choices = {prompt.number: prompt.choices for prompt in prompts if prompt.choices}
-    if not choices:
-        return []
+    choices = {prompt.number: prompt.choices for prompt in prompts}
     tokenizer, results, asked = tokenizer_of(target), [], set[tuple[str, int]]()
-    for record in (record for record in records if record["prompt"] in choices):
+    for record in records:
         method, _, cut = record["method"].rpartition("@")
         number, text = record["prompt"], record["text"]
         told, right = (

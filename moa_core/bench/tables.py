@@ -110,7 +110,7 @@ def answers() -> Rows:
     """The share of the target's right answers that stay right if the link is cut at their start,
     by kind of question, and halfway."""
     found: Methods = {}
-    for row in read(FOLDER / "answers.json")["answers"]:
+    for row in read(FOLDER / "answers.json")["rows"]:
         if row["method"] not in ROWS:  # the target's are right, a stream's are missing
             of = found.setdefault(row["method"], {})
             of[row["kind"], row["cut"]] = 100 * row["right"]
