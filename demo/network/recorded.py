@@ -6,7 +6,7 @@ from html import escape
 import plotly.graph_objects as go
 
 from demo.common.by_method import NAMES, lines
-from demo.common.figures import many
+from demo.common.figures import listed, many
 from demo.common.methods import label
 from moa_core.bench.link import DIRECT
 from moa_core.bench.records import ALL, Row, select
@@ -62,15 +62,16 @@ def own_words(one: Row) -> str:
 
 
 def plausible(one: Row) -> str:
-    """The drafters in order, by how plausible the target finds what they write alone."""
-    rows = [row for row in select(one["rows"], kind=ALL) if row["method"] != "target"]
-    first = min(row["cut"] for row in rows)
-    found = {row["method"]: row.get("log_prob") for row in select(rows, cut=first)}
-    liked = sorted(filter(found.get, found), key=lambda name: -found[name])
-    names = [f"{escape(label(name))} ({found[name]:.1f})" for name in liked]
+    """Whose text alone the target finds the most plausible, after which cuts."""
+    rows = [row for row in select(one["rows"], kind=ALL)
+            if row["method"] != "target" and row.get("log_prob")]  # fmt: skip
+    cuts: dict[str, list[str]] = {}
+    for cut in sorted({row["cut"] for row in rows}):
+        liked = max(select(rows, cut=cut), key=lambda row: row["log_prob"])
+        cuts.setdefault(liked["method"], []).append(f"{100 * cut:.0f}")
+    best = [f"{escape(label(name))}’s after {listed(at, 'or')} %" for name, at in cuts.items()]
     return (
-        f"<h2>To the target, the most plausible text alone is {escape(label(liked[0]))}’s</h2>"
-        f"<p>Log-probability per token when cut at the start: {', '.join(names)}. A text that "
+        f"<p>To the target, the most plausible text written alone is {listed(best)}. A text that "
         "repeats itself is plausible, too.</p>"
     )
 

@@ -92,7 +92,7 @@ def test_recordings_of_links_and_cuts_are_drawn_with_their_own_numbers():
     kinds = {"all": 0.5, "fact": 0.9}
     cuts = [
         {"method": method, "cut": cut, "kind": kind, "same": same * (1 - cut), "items": 12,
-         "log_prob": {"eagle2": -3.0}.get(method, -2.0)}
+         "log_prob": {"eagle2": 4 * cut - 3.0}.get(method, -2.0)}
         for method in ("target", "eagle2", "moa-n1") for cut in (0.0, 0.5)
         for kind, same in kinds.items()
     ]  # fmt: skip
@@ -107,8 +107,8 @@ def test_recordings_of_links_and_cuts_are_drawn_with_their_own_numbers():
     assert "(tiny, 12 prompts)" in own and "<th>0 %</th><th>50 %</th>" in own
     assert "MoA N=1</th><td>50.0 %</td><td>25.0 %</td>" in own
     assert [one.name for one in liked.data] == ["the target itself", "EAGLE-2", "MoA N=1"]
-    assert list(liked.data[1].x) == [0, 50] and list(liked.data[1].y) == [-3, -3]
-    assert "alone is MoA N=1’s</h2>" in own and "MoA N=1 (-2.0), EAGLE-2 (-3.0)." in own
+    assert list(liked.data[1].x) == [0, 50] and list(liked.data[1].y) == [-3, -1]
+    assert "alone is MoA N=1’s after 0 % and EAGLE-2’s after 50 %." in own
     assert [(list(one.x), list(one.y)) for one in times.data] == [(["4g"], [20])]
     assert recorded_charts({}) == []
 
