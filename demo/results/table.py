@@ -1,6 +1,7 @@
 """Recorded benchmarks as text and tables: figures, date, machine and command."""
 
 from collections import Counter
+from collections.abc import Sequence
 from html import escape
 from typing import Any
 
@@ -12,10 +13,11 @@ from moa_core.bench.methods import PEERS
 from moa_core.bench.paper import Cell, claim, published, ratio
 from moa_core.bench.records import Recording
 from moa_core.bench.results import tree_text
-from moa_core.drafters.names import LOOKUP, VANILLA, family, label
+from moa_core.drafters.names import LOOKUP, NGRAM, VANILLA, family, label
 
 ALIKE = 0.05  # by how much the speeds of single runs differ, though nothing else does
 PACES = {1: "faster", 0: "about as fast", -1: "slower"}
+PLACES = {-1: "behind", 0: "level with", 1: "ahead of"}
 NOTES = {  # below each chart: how to read it
     "speed": (
         "Whole runs, the prompt’s call included. A token is a word or a part of one. Dotted: plain "
@@ -33,11 +35,12 @@ NOTES = {  # below each chart: how to read it
 METHODS = (
     "<b>Plain</b>: the model alone. <b>N-gram lookup</b>: guesses by repeating the text so far. "
     "<b>MoA</b>, Mixture of Attentions: this page’s drafter, a small trained model; N: how many of "
-    "the large model’s last layers it borrows. <b>EAGLE, Tandem, Medusa</b>: methods of others. "
+    "the large model’s last layers it borrows. <b>EAGLE</b>: methods of others. "
     "Drafters were trained here, on the same text. MoA’s and EAGLE’s are equally large. MoA’s with "
-    "N = 1 and 3 were trained less long, Tandem’s and Medusa’s far less. "
+    "N = 1 and 3 were trained less long. "
     "<b>+ n-gram</b>: a drafter and n-gram lookup together."
 )
+MEDUSA = " <b>Medusa</b>: a method of others, trained far less."
 OTHERS = " <b>transformers, llama.cpp, OpenVINO</b>: other programs, without our drafters."
 COLUMNS = (
     "× plain: speed over plain decoding’s. tokens/s: whole runs, the prompt’s call included. τ: "
@@ -73,7 +76,7 @@ def made(recording: Recording) -> str:
 
 def methods(recording: Recording) -> str:
     others = any(name in PEERS for name in recording.methods)
-    return f"<p>{METHODS}{OTHERS * others}</p>"
+    return f"<p>{METHODS}{MEDUSA * ('medusa' in recording.methods)}{OTHERS * others}</p>"
 
 
 def styled(recording: Recording) -> Styler:
@@ -136,31 +139,63 @@ def pace(found: dict[str, Any], plain: dict[str, Any]) -> int:
 
 
 def conclusion(recording: Recording) -> tuple[str, str]:
-    """Whether the fastest method and the fastest MoA make the model faster, and how many do."""
+    """MoA against the model alone and against other drafters, alone and with n-gram lookup; how
+    many methods make the model faster."""
     drafting = {name: found for name, found in recording.methods.items()
                 if found.get("speedup") and found.get("tree") and name != VANILLA}  # fmt: skip
     order = sorted(drafting, key=lambda name: -drafting[name]["speedup"])
     if not order:
         return "", ""
     paces = {name: pace(drafting[name], recording.figures(VANILLA)) for name in order}
-    over = {name: f"{found['speedup']:.2f} ×" for name, found in drafting.items()}
     rates = {name: Spread(one["tokens_per_second"], *one["tokens_per_second_spread"])
              for name, one in drafting.items()}  # fmt: skip
-    ahead = sorted(leaders(rates), key=order.index)
-    best = next((name for name in order if family(name.removesuffix(LOOKUP)) == "moa"), order[0])
-    most, least = over[ahead[0]], over[ahead[-1]]
-    times = most if most == least else f"{least.removesuffix(' ×')} to {most}"
-    first = paces[order[0]]
-    but = f" ({PACES[first]})" * (first < 1)
-    short = f"Fastest: {listed([*map(label, ahead)])}, {times} the speed of the model alone{but}."
-    if best not in ahead:
-        short += f" The fastest MoA is {label(best)}, {over[best]}."
-    counts = Counter(PACES[each] for each in paces.values())
-    told = ", ".join(f"{count} {word}" for word, count in counts.items())
+    said, ahead = [], sorted(leaders(rates), key=order.index)
+    if (mine := fastest(recording)) in drafting:
+        but = f" ({PACES[paces[mine]]})" * (paces[mine] < 1)
+        said.append(f"{label(mine)}: {_over(drafting, [mine])} the speed of the model alone{but}")
+        rivals = [name for name in order if family(name) not in ("moa", NGRAM)]
+        for place, word in PLACES.items():
+            names = [label(name) for name in rivals if not name.endswith(LOOKUP)
+                     and pace(drafting[mine], drafting[name]) == place]  # fmt: skip
+            said += [f"{word} {listed(names)}"] * bool(names)
+    short = ", ".join(said) + "." * bool(said)
+    if mixed := [name for name in order if name.endswith(LOOKUP)]:
+        short += f" With n-gram lookup, drafters reach {_over(drafting, mixed)}."
+    if not any(family(name.removesuffix(LOOKUP)) == "moa" for name in ahead):
+        short += f" Fastest: {listed([*map(label, ahead)])}, {_over(drafting, ahead)}."
+    (most, count), *rest = Counter(PACES[each] for each in paces.values()).items()
+    told = "".join(f", {count} {word}" for word, count in rest)
     same = all(found.get("identical_to_vanilla") == 1 for found in drafting.values())
-    return short, (
-        f"Methods with guesses, against plain decoding: {told}."
+    return short.strip(), (
+        f"Against the model alone, {count} of {len(order)} methods with guesses are {most}{told}."
         + " The text stays the same." * same
+    )
+
+
+def _over(drafting: dict[str, dict[str, Any]], names: Sequence[str]) -> str:
+    """From the least to the most gained by some methods."""
+    ends = [f"{end(drafting[name]['speedup'] for name in names):.2f}" for end in (min, max)]
+    return f"{' to '.join(dict.fromkeys(ends))} ×"
+
+
+def fastest(recording: Recording) -> str:
+    """The fastest MoA without n-gram lookup; "" if there is none."""
+    moa = [name for name in recording.methods if family(name) == "moa"]
+    return max(moa, key=lambda name: recording.figures(name).get("speedup") or 0, default="")
+
+
+def by_kind(recording: Recording) -> str:
+    """How much the fastest MoA gains on kinds of prompts, since Live’s figure is of one prompt."""
+    name = fastest(recording)
+    both = [[recording.figures(one, kind).get("tokens_per_second") for one in (name, VANILLA)]
+            for kind in recording.kinds]  # fmt: skip
+    gains = [mine / plain for mine, plain in both if mine and plain]
+    if not gains:
+        return ""
+    prompts = many(recording.figures(name)["prompts"], "prompt")
+    return (
+        f" Live’s figure is of one prompt, these are of {prompts} together: by kind of prompt, "
+        f"{label(name)} has {min(gains):.2f} to {max(gains):.2f} ×."
     )
 
 
@@ -198,11 +233,12 @@ def headline(recording: Recording) -> str:
     every, (short, which) = [*recording.methods.values()], conclusion(recording)
     spreads = [one.get("tokens_per_second_spread") or (0, 0) for one in every]
     once = all(low == high for low, high in spreads)
-    said = " Each ran once, so a difference of a few percent means nothing." * once
+    near = f"they ran once and differ by less than {100 * ALIKE:.0f} %"
+    level = near if once else "their passes overlap"
     return (
         f'<div class="record-claims"><p class="conclusion">{escape(short)}</p>'
-        f"<p>{escape(which)}{said}</p><p>{escape(made(recording))}</p>"
-        "<details><summary>How it was measured</summary>"
+        f"<p>{escape(which)} Level: {level}.{escape(by_kind(recording))}</p>"
+        f"<details><summary>How it was measured</summary><p>{escape(made(recording))}</p>"
         f"<p><b>{escape(recording.name)}</b>: {escape(claim(recording))}</p>"
         f"<p>Recorded {escape(recording.date)}, commit {escape(recording.commit)}. Compare speeds "
         f'within one recording only.</p><pre tabindex="0">{escape(recording.command)}</pre>'
