@@ -1,18 +1,26 @@
 // One drafter in this browser: its text, its figures.
-import { many } from "../common/static/dom.js";
+import { add, el, many } from "../common/static/dom.js";
 import { Lane } from "../common/race/lane.js";
-import { ENDINGS, reviewed } from "../common/tokens/view.js";
+import { ENDINGS, legendOf, reviewed } from "../common/tokens/view.js";
 import { Device } from "../device/js/device.js";
 import { join, show as showBar } from "./bar.js";
 
 const median = (values) => [...values].sort((one, other) => one - other)[values.length >> 1];
+const KEY = [
+  ["accepted", "guessed right"],
+  ["plain", "the target’s own"],
+  ["offline", "written offline"],
+  ["confirmed", "then confirmed"],
+  ["changed", "then changed by the target"],
+];
 export const amount = (count) => count < 1e3 ? `${count.toFixed(0)} B` : (count < 1e6 ? `${(count / 1e3).toFixed(1)} kB` : `${(count / 1e6).toFixed(1)} MB`);
 
 /** props.lane: its place; props.recorded: lines of a run to begin with. */
 export function mount({ element, props }) {
   const root = element.firstElementChild;
   const lane = new DeviceLane(root, props.lane);
-  root.prepend(lane.shown.root);
+  const edge = add(el("li"), el("span", "edge"), " ends a round trip");
+  root.prepend(lane.shown.root, add(legendOf(...KEY), edge));
   join(lane, props.lane);
   if (props.recorded) lane.play(props.recorded);
 }
