@@ -27,11 +27,9 @@ INTRO = (
 TRIPS = (
     '<p class="conclusion"></p><label>Round trip to the server '
     '<input type="range" min="0" max="200" step="5"></label><div class="bars"></div>'
-)
-COMPUTED = (
-    "<p>Model calls and time to compute are those of a recorded run without a cut, both models "
-    "on one machine. "
-    "A server that writes by itself needs one round trip.</p>"
+    '<p class="note"><i class="bar draft"></i> On the way: computed, a round trip for each model '
+    'call. <i class="bar verify"></i> In the models: measured, like the number of calls, in '
+    "another, uncut recording with both models on one machine.</p>"
 )
 NO_DRAFTER = (
     "<p>There is no drafter for this target yet that a browser can run: MoA or EAGLE-2.</p>"
@@ -78,14 +76,14 @@ def build(shared: Shared) -> gr.Textbox | None:
 def _trips() -> None:
     """What a round trip for each model call costs a recorded run, drafted and plain."""
     if made := recording():
+        ours, plain = (sum(one.seconds.values()) for one in (made.trace, made.plain))
         runs = [
-            (method_of(one), one.target_calls, sum(one.seconds.values()))
-            for one in (made.trace, made.plain)
+            (f"{method_of(made.trace)}, no cut", made.trace.target_calls, ours),
+            ("Plain, asked for each token", made.plain.target_calls, plain),
+            ("Plain, streamed by the server", 1, plain),
         ]
-        runs.append(("Plain, streamed by the server", 1, runs[1][2]))
         component(TRIPS, "network/trips.js", runs=runs, trip=PRESETS[AT_FIRST].rtt,
                   elem_id="net-trips")  # fmt: skip
-        words(COMPUTED, elem_classes="note")
 
 
 def _page(shared: Shared) -> gr.Textbox:

@@ -9,12 +9,13 @@ export function mount({ element, props: { runs, trip: first } }) {
     const away = runs.map(([, calls]) => (calls * trip.value) / 1000);
     const whole = runs.map(([, , here], at) => here + away[at]);
     const [ours, plain, streamed] = whole.map(seconds);
+    const pace = whole[2] < whole[0] ? `is faster (${streamed}) but` : `is no faster (${streamed}) and`;
     said.textContent =
-      `Computed: at ${trip.value} ms a round trip, the recorded text takes ${ours} with a drafter here, ${plain} without. ` +
-      `A server that writes by itself needs ${streamed}, but falls silent when the link breaks.`;
+      `At ${trip.value} ms a round trip, the recorded text takes ${ours} with a drafter here, ${plain} if the server is asked for each token. ` +
+      `A server that streams ${pace} stops when the link is gone; the drafter writes on.`;
     const bar = (kind, value) => el("span", `bar ${kind}`, "", { style: `width: ${(100 * value) / Math.max(...whole)}%` });
     bars.replaceChildren(...runs.flatMap(([name, calls, here], at) => [
-      el("p", "", `${name}: ${many(calls, "round trip")} × ${trip.value} ms = ${seconds(away[at])}, and ${seconds(here)} to compute`),
+      el("p", "", `${name}: ${many(calls, "round trip")} × ${trip.value} ms = ${seconds(away[at])}, and ${seconds(here)} in the models`),
       add(el("div", "track"), bar("draft", away[at]), bar("verify", here)),
     ]));
   };
