@@ -60,7 +60,7 @@ export async function run(speeds, method, text, count, link) {
     if (wanted && on().every((lane) => lane.device.ready))
       for (const lane of on()) lane.start({ prompt: ids, count, patience: 60_000 });
   } catch (error) {
-    all[0].said = error.message;
+    Object.assign(all[0], { state: "failed", said: error.message });
   }
   show();
 }
@@ -83,12 +83,12 @@ export function slow(speeds, link) {
 
 // Of a duel that is over: who gained more, and whether both wrote the same.
 function verdict(lanes) {
-  if (lanes.length < 2 || lanes.some((lane) => lane.state !== "done" || !lane.shown.tau)) return [];
+  if (lanes.length < 2 || lanes.some(({ state, shown }) => state !== "done" || !shown.whole || !shown.tau)) return [];
   const [first, second] = lanes.toSorted((one, other) => other.shown.tau - one.shown.tau);
   const [most, less] = [first, second].map(({ shown }) => shown.tau.toFixed(2));
   const who = most === less
     ? `Both gain ${most} tokens per round trip.`
-    : `${first.title} gains more per round trip: ${most} tokens, ${second.title} ${less}.`;
+    : `${first.title} gains more per round trip: ${most} tokens against ${less}.`;
   return [who, first.shown.view.written === second.shown.view.written ? "Both wrote the same text." : "Their texts differ."];
 }
 
@@ -106,9 +106,11 @@ export function show() {
   if (!running && isCut) return cut(); // the next run begins with a link
   const size = loading ? 0 : due(lanes);
   press("load").hidden = !size;
-  const offer = size ? [`${lanes.length > 1 ? "Both drafters" : "Drafter"}: ${amount(size)}, downloaded once.`] : [];
-  const each = lanes.filter((lane) => lane.said).map((lane) => (lanes.length > 1 ? `${lane.title}: ` : "") + lane.said);
-  const words = [...offer, ...verdict(lanes), ...each].join(" ");
+  const offer = size ? [`Run first downloads ${lanes.length > 1 ? "both drafters" : "the drafter"}: ${amount(size)}, once.`] : [];
+  const alike = new Set(lanes.map(({ said }) => said)).size < 2; // in a duel, often
+  const each = lanes.filter(({ said }, at) => said && !(alike && at)).map(({ title, said }) => (alike ? said : `${title}: ${said}`));
+  const last = verdict(lanes);
+  const words = [...offer, ...(last.length ? last : each)].join(" ");
   const said = document.querySelector("#net-status .status-line");
   if (said.dataset.kind !== "error" && said.textContent !== words) said.textContent = words;
   const share = lanes.find((lane) => lane.share)?.share;
