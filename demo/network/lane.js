@@ -190,8 +190,8 @@ class DeviceLane {
     const [up, down] = ["sent", "received"].map((way) => bytes[way] - first[way]);
     if (trips.length) this.#figure("trip", `${median(trips).toFixed(0)} ms`);
     this.#figure("tau", tau.toFixed(2));
-    this.#figure("up", amount(up / more), `the guesses; ${amount(up / cycles)} per cycle`);
-    this.#figure("down", amount(down / more), `what the drafter reads from the target; ${amount(down / cycles)} per cycle, prompt included`);
+    this.#figure("up", amount(up / more), `the guesses; ${amount(up / cycles)} per round trip`);
+    this.#figure("down", amount(down / more), `what the drafter reads from the target; ${amount(down / cycles)} per round trip, prompt included`);
     if (alone) this.#figure("alone", String(alone), `${confirmed} confirmed, ${changed} changed${waits ? `, ${waits} not verified yet` : ""}`);
   }
 }

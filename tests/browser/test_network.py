@@ -125,7 +125,7 @@ def test_cut_while_text_streams_the_drafter_goes_on_and_the_text_heals(page):
     assert int(figure(page, "trip").split()[0]) >= 150, "the delay is added, and measured"
     assert figure(page, "up").endswith(" B") and figure(page, "down") != "–"
     for _ in every_look(page):
-        assert can_be_read(page, "#net-intro p", "#net-view .note")
+        assert can_be_read(page, "#net-intro p", "#net-view .note", "#net-view .legend .mark")
         keep_picture(page, "network")
     text = page.evaluate(KEPT, "#net-view")
     open_tab(page, "Live")  # where the address set nothing
