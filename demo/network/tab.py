@@ -20,9 +20,9 @@ from moa_core.link.emulator import PRESETS
 
 ID, TITLE = "network", "Network"
 INTRO = (
-    "<p>The <b>drafter</b> runs in your browser; the larger model, the <b>target</b>, runs on the "
-    "server. Cut the link while text streams, or go offline: the drafter continues alone. "
-    "When the link is back, the target checks that text.</p>"
+    "<p>The <b>drafter</b> in your browser (left) guesses, and the larger <b>target</b> on the "
+    "server (right) checks. Press Run, then Cut the link, or go offline: the drafter writes on "
+    "alone. When the link is back, the target checks that text.</p>"
 )
 TRIPS = (
     '<p class="conclusion"></p><label>Round trip to the server '
@@ -125,13 +125,13 @@ def _settings(engine: Engine, lanes: dict[str, list[tuple[str, str]]]) -> dict[s
         value=engine.default(), label="Drafter in this browser", elem_id="net-method",
     )  # fmt: skip
     called = [
-        (f"{one.title}: {one.rtt:g} ms, {one.down:g} / {one.up:g} Mbit/s", name)
+        (f"{one.title}: {one.rtt:g} ms, {one.down:g} / {one.up:g}", name)
         for name, one in PRESETS.items()
     ]
     with gr.Row():
         preset = gr.Dropdown(
             [("None: your real link", HERE), *called], value=AT_FIRST, elem_id="net-link", scale=2,
-            label="Simulated link: round trip, bandwidth", filterable=False, min_width=240,
+            label="Simulated link, Mbit/s down / up", filterable=False, min_width=240,
         )  # fmt: skip
         tokens = control("tokens", "net-", minimum=2, scale=1, min_width=190)
     return {"method": method, "link": preset, "tokens": tokens}
