@@ -129,10 +129,10 @@ PAPERS = {  # our methods' names in the authors' table
 }  # fmt: skip
 
 
-def pace(found: dict[str, Any], plain: dict[str, Any]) -> int:
-    """1: faster than plain decoding; -1: slower; 0: about as fast, so the passes overlap, or single
-    passes are ALIKE."""
-    known = ratio(found, plain, "tokens_per_second")
+def pace(found: dict[str, Any], other: dict[str, Any]) -> int:
+    """1: faster than the other method; -1: slower; 0: about as fast, so the passes overlap, or
+    single passes are ALIKE. Without the other, against plain decoding."""
+    known = ratio(found, other, "tokens_per_second")
     over = known.value if known else found["speedup"]
     alike = abs(over - 1) < ALIKE if known is None or known.overlap is None else known.overlap
     return 0 if alike else 1 if over > 1 else -1
@@ -149,27 +149,27 @@ def conclusion(recording: Recording) -> tuple[str, str]:
     paces = {name: pace(drafting[name], recording.figures(VANILLA)) for name in order}
     rates = {name: Spread(one["tokens_per_second"], *one["tokens_per_second_spread"])
              for name, one in drafting.items()}  # fmt: skip
-    said, ahead = [], sorted(leaders(rates), key=order.index)
-    if (mine := fastest(recording)) in drafting:
+    ahead, sentences = sorted(leaders(rates), key=order.index), []
+    alone = [name for name in order if name != NGRAM and not name.endswith(LOOKUP)]
+    if mine := next((name for name in alone if family(name) == "moa"), ""):
         but = f" ({PACES[paces[mine]]})" * (paces[mine] < 1)
-        said.append(f"{label(mine)}: {_over(drafting, [mine])} the speed of the model alone{but}")
-        rivals = [name for name in order if family(name) not in ("moa", NGRAM)]
+        said = [f"{label(mine)}: {_over(drafting, [mine])} the speed of the model alone{but}"]
         for place, word in PLACES.items():
-            names = [label(name) for name in rivals if not name.endswith(LOOKUP)
+            there = [label(name) for name in alone if family(name) != "moa"
                      and pace(drafting[mine], drafting[name]) == place]  # fmt: skip
-            said += [f"{word} {listed(names)}"] * bool(names)
-    short = ", ".join(said) + "." * bool(said)
+            said += [f"{word} {listed(there)}"] * bool(there)
+        sentences.append(", ".join(said))
     if mixed := [name for name in order if name.endswith(LOOKUP)]:
-        short += f" With n-gram lookup, drafters reach {_over(drafting, mixed)}."
+        sentences.append(f"With n-gram lookup, drafters reach {_over(drafting, mixed)}")
     if not any(family(name.removesuffix(LOOKUP)) == "moa" for name in ahead):
-        short += f" Fastest: {listed([*map(label, ahead)])}, {_over(drafting, ahead)}."
+        sentences.append(f"Fastest: {listed([*map(label, ahead)])}, {_over(drafting, ahead)}")
     (most, count), *rest = Counter(PACES[each] for each in paces.values()).items()
     told = "".join(f", {count} {word}" for word, count in rest)
     same = all(found.get("identical_to_vanilla") == 1 for found in drafting.values())
-    return short.strip(), (
+    return ". ".join(sentences) + ".", (
         f"Against the model alone, {count} of {len(order)} methods with guesses are {most}{told}."
-        + " The text stays the same." * same
-    )
+        + " The text stays the same." * same + by_kind(recording, mine)
+    )  # fmt: skip
 
 
 def _over(drafting: dict[str, dict[str, Any]], names: Sequence[str]) -> str:
@@ -178,24 +178,15 @@ def _over(drafting: dict[str, dict[str, Any]], names: Sequence[str]) -> str:
     return f"{' to '.join(dict.fromkeys(ends))} ×"
 
 
-def fastest(recording: Recording) -> str:
-    """The fastest MoA without n-gram lookup; "" if there is none."""
-    moa = [name for name in recording.methods if family(name) == "moa"]
-    return max(moa, key=lambda name: recording.figures(name).get("speedup") or 0, default="")
-
-
-def by_kind(recording: Recording) -> str:
-    """How much the fastest MoA gains on kinds of prompts, since Live’s figure is of one prompt."""
-    name = fastest(recording)
-    both = [[recording.figures(one, kind).get("tokens_per_second") for one in (name, VANILLA)]
-            for kind in recording.kinds]  # fmt: skip
-    gains = [mine / plain for mine, plain in both if mine and plain]
+def by_kind(recording: Recording, name: str) -> str:
+    """From the least to the most that a method gains on a kind of prompt, if recorded."""
+    rates = ([recording.figures(one, kind) for one in (name, VANILLA)] for kind in recording.kinds)
+    gains = [gain.value for both in rates if (gain := ratio(*both, "tokens_per_second"))]
     if not gains:
         return ""
-    prompts = many(recording.figures(name)["prompts"], "prompt")
     return (
-        f" Live’s figure is of one prompt, these are of {prompts} together: by kind of prompt, "
-        f"{label(name)} has {min(gains):.2f} to {max(gains):.2f} ×."
+        f" Live’s figure is of one prompt, these are of {recording.methods[name]['prompts']} "
+        f"together: by kind of prompt, {label(name)} has {min(gains):.2f} to {max(gains):.2f} ×."
     )
 
 
@@ -221,8 +212,7 @@ def beside(recording: Recording | None = None) -> str:
 <th colspan="2">In the paper</th></tr><tr>{"<th>× plain</th><th>τ</th>" * 2}</tr></thead>
 <tbody>{rows}</tbody></table>
 <p class="note">{"–: not measured here. " * ("<td>–</td>" in rows)}× plain: speed over plain
-decoding’s on the same machine, so compare methods, not machines. τ: acceptance length, tokens per
-model call.</p>
+decoding’s on the same machine, so compare methods, not machines.</p>
 <details class="note"><summary>Where the paper’s figures are from</summary><p>Not measured here:
 {escape(paper.target)}, {escape(paper.settings)}; hardware {escape(paper.hardware)}. Means of its
 data sets, without {escape(apart)}. {escape(paper.flag)} Source: {source}.</p></details></div>"""
@@ -237,7 +227,7 @@ def headline(recording: Recording) -> str:
     level = near if once else "their passes overlap"
     return (
         f'<div class="record-claims"><p class="conclusion">{escape(short)}</p>'
-        f"<p>{escape(which)} Level: {level}.{escape(by_kind(recording))}</p>"
+        f"<p>{escape(which)} Level: {level}.</p>"
         f"<details><summary>How it was measured</summary><p>{escape(made(recording))}</p>"
         f"<p><b>{escape(recording.name)}</b>: {escape(claim(recording))}</p>"
         f"<p>Recorded {escape(recording.date)}, commit {escape(recording.commit)}. Compare speeds "

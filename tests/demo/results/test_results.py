@@ -78,7 +78,9 @@ def ran(speedup, same=1.0, spread=0.0):
          "1 of 3 methods with guesses are faster, 1 about as fast, 1 slower."),
         ({"moa_n0": ran(1.2, spread=2.5), "vanilla": ran(1, spread=1)},  # their passes overlap
          "MoA N=0: 1.20 × the speed of the model alone (about as fast).",
-         "1 of 1 methods with guesses are about as fast. The text stays the same."),
+         "1 of 1 methods with guesses are about as fast. The text stays the same. "
+         "Live’s figure is of one prompt, these are of 10 together: by kind of prompt, "
+         "MoA N=0 has 1.17 to 1.18 ×."),
         ({"moa_n0": ran(0.9), "eagle2": ran(0.8)},
          "MoA N=0: 0.90 × the speed of the model alone (slower), ahead of EAGLE-2.",
          "2 of 2 methods with guesses are slower. The text stays the same."),
@@ -96,12 +98,6 @@ def test_the_conclusion_says_whether_drafting_pays(methods, short, which):
 def test_the_headline_warns_of_a_single_run(spread):
     said = headline(recording(moa_n0=figures(2, 9, spread)))
     assert ("they ran once" in said) == (spread == 0)
-
-
-def test_prompts_of_one_kind_gain_more_or_less_than_all():
-    one = recording(moa_n0=figures(2, 9), vanilla=figures(1, 3))
-    assert "of 10 prompts together: by kind of prompt, MoA N=0 has 2.20 to 2.50 ×." in headline(one)
-    assert "by kind" not in headline(recording(eagle2=figures(2, 9), vanilla=figures(1, 3)))
 
 
 def test_the_papers_figures_are_apart_and_without_the_flagged_cells():
