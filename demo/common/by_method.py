@@ -16,7 +16,7 @@ TAU = ("Acceptance length (τ, tokens per model call)", "tokens per call", 2)  #
 SHAPES = (
     "circle", "square", "diamond", "triangle-up", "x", "cross", "star", "triangle-down", "hexagon",
 )  # fmt: skip
-NAMES = {"stream": "API streaming", "target": "the target itself"}  # dashed: the baselines
+NAMES = {"stream": "a server that streams", "target": "the target itself"}  # dashed: the baselines
 RATE = ("Speed", "tokens per second", 0)
 
 

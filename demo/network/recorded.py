@@ -11,7 +11,6 @@ from demo.common.methods import label
 from moa_core.bench.link import DIRECT
 from moa_core.bench.records import ALL, Row, select
 
-READ = "<p>API streaming has no drafter: the server sends each token as it writes it.</p>"
 CUT = "% of the answer verified before the cut"
 LIKED = "How plausible the target finds offline text", "log-probability per token"
 
@@ -32,9 +31,8 @@ def records_html(found: dict[str, Row]) -> str:
         for name, one in found.items()
     ]
     tables = [own_words(one) for one in found.values() if one["kind"] == "offline"]
-    streamed = READ * any(one["kind"] == "link" for one in found.values())
     return (
-        f"{''.join(tables)}{streamed}<details><summary>How these were measured: commands and dates"
+        f"{''.join(tables)}<details><summary>How these were measured: commands and dates"
         f"</summary><ul>{''.join(items)}</ul></details>"
     )
 
