@@ -6,13 +6,8 @@ import { Device } from "../device/js/device.js";
 import { join, show as showBar } from "./bar.js";
 
 const median = (values) => [...values].sort((one, other) => one - other)[values.length >> 1];
-const KEY = [
-  ["accepted", "guessed right"],
-  ["plain", "the target’s own"],
-  ["offline", "written offline"],
-  ["confirmed", "then confirmed"],
-  ["changed", "then changed by the target"],
-];
+const KEY = { accepted: "guessed right", plain: "the target’s own", offline: "written offline" };
+const AFTER = { confirmed: "then confirmed", changed: "then changed by the target" };
 export const amount = (count) => count < 1e3 ? `${count.toFixed(0)} B` : (count < 1e6 ? `${(count / 1e3).toFixed(1)} kB` : `${(count / 1e6).toFixed(1)} MB`);
 
 /** props.lane: its place; props.recorded: lines of a run to begin with. */
@@ -20,7 +15,7 @@ export function mount({ element, props }) {
   const root = element.firstElementChild;
   const lane = new DeviceLane(root, props.lane);
   const edge = add(el("li"), el("span", "edge"), " ends a round trip");
-  root.prepend(lane.shown.root, add(legendOf(...KEY), edge));
+  root.prepend(lane.shown.root, add(legendOf(...Object.entries({ ...KEY, ...AFTER })), edge));
   join(lane, props.lane);
   if (props.recorded) lane.play(props.recorded);
 }
