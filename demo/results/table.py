@@ -227,7 +227,7 @@ def headline(recording: Recording) -> str:
     level = near if once else "their passes overlap"
     return (
         f'<div class="record-claims"><p class="conclusion">{escape(short)}</p>'
-        f"<p>{escape(which)} Level: {level}.</p>"
+        f"<p>Level: {level}. {escape(which)}</p>"
         f"<details><summary>How it was measured</summary><p>{escape(made(recording))}</p>"
         f"<p><b>{escape(recording.name)}</b>: {escape(claim(recording))}</p>"
         f"<p>Recorded {escape(recording.date)}, commit {escape(recording.commit)}. Compare speeds "
