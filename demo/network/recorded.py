@@ -84,10 +84,8 @@ def recorded_charts(found: dict[str, Row]) -> list[go.Figure]:
     ]
     for one in found.values():
         if one["kind"] == "link":
-            trips = {
-                name: "none" if name == DIRECT else re.sub(r"^rtt=(\d+).*", r"\1 ms", name)
-                for name in one["links"]
-            }
+            trips = {name: re.sub(r"^rtt=(\d+).*", r"\1 ms", name) for name in one["links"]}
+            trips[DIRECT] = "none"
             rows = [
                 {**row, "link": trips[row["link"]]} for row in one["rows"] if row["link"] in trips
             ]

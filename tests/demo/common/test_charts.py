@@ -99,7 +99,7 @@ def test_recordings_of_links_and_cuts_are_drawn_with_their_own_numbers():
     cuts.append({"method": "stream", "cut": 0.0, "kind": "all", "same": None})  # nothing after it
     links = [
         {"method": "eagle2", "link": link, "ms_per_token": ms}
-        for link, ms in (("4g", 20.0), ("local", 1.0))
+        for link, ms in (("direct", 9.0), ("4g", 20.0), ("local", 1.0))
     ]
     found = {"cuts": {"kind": "offline", "rows": cuts, "target": {"name": "tiny"}},
              "links": {"kind": "link", "rows": links, "links": {"4g": {}}}}  # fmt: skip
@@ -109,7 +109,7 @@ def test_recordings_of_links_and_cuts_are_drawn_with_their_own_numbers():
     assert [one.name for one in liked.data] == ["the target itself", "EAGLE-2", "MoA N=1"]
     assert list(liked.data[1].x) == [0, 50] and list(liked.data[1].y) == [-3, -1]
     assert "alone is MoA N=1’s after 0 % and EAGLE-2’s after 50 %." in own
-    assert [(list(one.x), list(one.y)) for one in times.data] == [(["4g"], [20])]
+    assert [(list(one.x), list(one.y)) for one in times.data] == [(["none", "4g"], [9, 20])]
     assert recorded_charts({}) == []
 
 
