@@ -23,6 +23,8 @@ PRESS = """([cycle, button]) => {
   return true;
 }"""
 
+LAYER = "place => Number(getComputedStyle(place).zIndex) || 0"
+
 
 def figure(page, name):
     return page.inner_text(f"#net-view .value[data-figure={name}]")
@@ -105,6 +107,8 @@ def test_cut_while_text_streams_the_drafter_goes_on_and_the_text_heals(page):
     cut_after(page, 3)
     page.mouse.wheel(0, 4000)
     page.wait_for_function(SEEN, arg="#net-cut")  # it stays in reach
+    fields = page.locator("#net-ask span").evaluate_all(f"all => Math.max(...all.map({LAYER}))")
+    assert page.locator("#net-bar").evaluate(LAYER) > fields, "nothing shines through"
     wait_for_status(page, "the drafter writes on alone", "net-")
     page.wait_for_selector(f"{TEXT} .token[data-token=offline] >> nth=5")
     for _ in both_themes(page):
