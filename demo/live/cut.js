@@ -2,8 +2,8 @@
 import { add, button, el } from "../common/static/dom.js";
 
 const HERE = {
-  none: ({ words }) => words || "Until this browser has the drafter, a cut is simulated.",
-  "not loaded": ({ advice }) => `Until this browser has the drafter, a cut is simulated. ${advice}`,
+  none: ({ words }) => words || "A cut is simulated until this browser has the drafter.",
+  "not loaded": ({ advice }) => advice,
   loading: ({ share }) => `The drafter comes into this browser: ${Math.floor(100 * share)} %.`,
   ready: () => "The drafter is ready in this browser.",
   offline: () => "The drafter writes alone, in this browser.",
@@ -20,8 +20,9 @@ export class Cut {
     add(root, this.turn, add(el("div"), this.state, add(el("p", "cut-here"), this.here, " ", this.more)));
   }
 
-  /** up: the server is there; cut, armed, running: of the run; device: of this browser. */
-  show({ up, cut, armed, running, able, device }) {
+  /** up: the server is there; cut, armed, running: of the run; device: of this browser;
+   *  left: seconds that the run still waits, once the drafter has written all it may. */
+  show({ up, cut, armed, running, able, device, left = null }) {
     const { state, words } = device;
     this.turn.textContent = cut ? "Restore the connection" : armed ? "Do not cut" : "✂ Cut the connection";
     this.turn.disabled = !able || (!up && !cut);
@@ -29,12 +30,12 @@ export class Cut {
     this.state.textContent = !able
       ? "It cannot be cut: this method cannot write alone."
       : !up ? "The server cannot be reached; trying again."
-      : cut ? "Cut. Restore it, and the target checks and corrects the text."
+      : cut ? `Cut. ${left === null ? "" : `The run waits ${left} s more. `}Restore it, and the target checks and corrects the text.`
       : armed ? "It will be cut 12 tokens into the next run."
       : "Connected. If you cut it, the drafter writes on alone.";
     this.sized = state === "not loaded";
     const elsewhere = cut && running && state !== "offline";
     this.here.textContent = elsewhere ? "Simulated: the drafter runs on the server." : HERE[state](device);
-    this.more.textContent = this.sized ? "Download it" : state === "none" && !words && able ? "See its size" : "";
+    this.more.textContent = this.sized ? (device.left ? "Download it" : "Open it") : state === "none" && !words && able ? "See its size" : "";
   }
 }

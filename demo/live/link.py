@@ -29,7 +29,7 @@ from demo.common.figures import method_of
 from demo.common.measure import Measured, measure
 from demo.common.tokens.view import Feed, feed_of, paced
 from demo.device.endpoint import own_page
-from demo.engine import Engine
+from demo.engine import PATIENCE, Engine
 from demo.live.measure import figures, requests_for
 from demo.live.settings import request_from
 from demo.session import sentence, waiting
@@ -158,7 +158,7 @@ class Visitor:
         run = self._engine.prepare(request, stop, link if lane == "drafter" else None)
         tokenizer = tokenizer_of(run.target)
         feed = Feed(TokenText(tokenizer), lane)
-        self._say({**feed.head(token_hex(4), run.trace), "cuttable": bool(own)})
+        self._say({**feed.head(token_hex(4), run.trace), "patience": PATIENCE if own else 0})
         try:
             for batch in paced(run.events):
                 for line in feed.lines(batch):

@@ -8,6 +8,7 @@ import { Stage } from "./stage.js";
 
 const KEPT = "moa-run"; // in sessionStorage
 const ARMED = 12; // tokens of a run that is cut by arrangement
+const HERE = 60; // seconds that a run in this browser waits for the connection
 const READ = 1000 / 15; // ms for a token that is written alone: to be read, and to be joined again
 const NAMES = ["target", "prompt", "method", "tli", "auto_tree", "depth", "breadth", "budget", "tokens", "temperature", "top_p", "seed"];
 
@@ -16,6 +17,7 @@ let link = null;
 let cut = null;
 let now = null; // the run: {settings, traces, rival, measured}, and its stage: drafter, plain, "" when over
 let told = {}; // of the connection: up, cut, armed
+let since = 0; // when the drafter last wrote a token alone
 let props = {};
 const device = new Device(heardHere);
 
@@ -26,6 +28,7 @@ export function mount(given) {
   told = { up: true, cut: false, armed: false };
   link = new Link(hear, turned);
   window.addEventListener("pagehide", leaving);
+  setInterval(() => told.cut && connection(), 500);
   before(inClass ? null : restored(), inClass ? Infinity : 0);
   mark();
   buttons();
@@ -123,6 +126,7 @@ function hear(message) {
     status("");
     stage.begin(lane, message, { badge: lane === "plain" ? "for comparison" : "" });
   } else stage.hear(lane, message);
+  if ("down" in message || "offline" in message) since = performance.now();
   if ("down" in message) lost();
 }
 
@@ -144,7 +148,7 @@ function traced(lane, trace) {
     buttons();
     if (link.say({ do: "run", lane: "plain", settings })) return;
     stage.plain.empty("Plain decoding needs the server, which cannot be reached.");
-  } else if (lane === "drafter" && settings) stage.plain.empty(whole ? "" : "Not run: the drafter’s run was stopped.");
+  } else if (lane === "drafter" && settings) stage.plain.empty(whole ? "" : "Not run: the drafter’s run is not complete.");
   finish(whole || lane === "plain" ? "done" : "stopped");
 }
 
@@ -180,12 +184,12 @@ async function runHere(settings) {
     const label = document.querySelector("#method input").value;
     const head = {
       run: String(Date.now()), method: methodOf(settings), label, prompt, colour: `var(--${method}-mark)`,
-      by: `${label}, tree ${depth}-${breadth}-${budget}, drafted in this browser`,
+      by: `${label}, tree ${depth}-${breadth}-${budget}, drafted in this browser`, patience: HERE,
     };
     stage.begin("drafter", head, { badge: "drafted in this browser", arrival: true });
     device.tell("mend");
     device.tell("run", {
-      cutAt: told.armed ? ARMED : Infinity, pause: READ, patience: 60_000, prompt: ids, count: settings.tokens,
+      cutAt: told.armed ? ARMED : Infinity, pause: READ, patience: 1000 * HERE, prompt: ids, count: settings.tokens,
       tree: { depth, breadth, budget }, sampling: { temperature, top_p, seed, top_k: 0 },
     });
   } catch (error) {
@@ -236,8 +240,9 @@ function turned(up) {
 function connection() {
   const running = now?.doing === "drafter";
   const head = running && stage.drafter.head;
-  const able = head ? now.here || head.cuttable : !props.borrows && !["vanilla", "ngram"].includes(newest.method);
-  cut?.show({ ...told, running, able, device });
+  const able = head ? Boolean(head.patience) : !props.borrows && !["vanilla", "ngram"].includes(newest.method);
+  const left = head && stage.written ? Math.max(0, Math.round(head.patience - (performance.now() - since) / 1000)) : null;
+  cut?.show({ ...told, running, able, device, left });
 }
 
 // ---- the measurement ----

@@ -247,10 +247,10 @@ export class Stage {
     const { head, ended, view, root } = drafter;
     headline.classList.toggle("before", Boolean(this.stale));
     const recorded = this.frame.dataset.run === "recorded" ? ["Recorded: "] : [];
-    const parts = ended ? [...recorded, ...this.#calls(), ...this.#text(), ...this.#speed()] : [this.#now()];
+    const parts = ended ? [...recorded, ...this.#calls(), ...this.#text(), ...this.#speed(), this.#unchecked] : [this.#now()];
     const words = parts.map((part) => part.textContent ?? part).join("");
     if (headline.textContent !== words) headline.replaceChildren(...parts);
-    const link = root.dataset.link === "lost" && !ended ? "" : view.link;
+    const link = root.dataset.link === "lost" ? "" : view.link;
     const alone = view.text.querySelector(".changed") && "A drafter this small soon repeats itself: alone, it only keeps the text going.";
     const small = link ? [alone ? `${link} ${alone}` : link] : [ended && this.#costs(), ended && this.#again, ENDINGS[ended?.end], head?.by];
     said.textContent = said.title = [this.stale, ...small].filter(Boolean).join(" · ");
@@ -260,13 +260,14 @@ export class Stage {
     const { head, root } = this.drafter;
     if (!head) return this.live ? "Waiting for the first token." : "Press Run: a drafter guesses, the model checks.";
     if (!this.live && !this.player.playing) return this.#where ? `After cycle ${this.#where} of ${this.drafter.all.length}.` : "The first call only reads the prompt: nothing is guessed yet.";
-    if (root.dataset.link === "lost") return `The link is cut: the drafter ${this.#written ? "has written all it may, and waits for the target" : "writes on alone, unchecked"}.`;
+    if (root.dataset.link === "lost") return `The connection is cut: the drafter ${this.written ? "has written all it may, and waits for the target" : "writes on alone, unchecked"}.`;
     if (head.method === "vanilla") return "Plain decoding: one word per model call.";
     return `${head.label} is writing. Underlined words were guessed right.`;
   }
 
-  // Whether a drafter that is alone has come to its end, or to the most tokens of the run.
-  get #written() {
+  /** Whether a drafter that is alone has come to its end, or to the most tokens of the run. */
+  get written() {
+    if (this.drafter.root.dataset.link !== "lost") return false;
     const { at, offline } = this.drafter.drawn.at(-1);
     return Boolean(offline?.[3]) || at - this.drafter.drawn.find((line) => "first" in line)?.at + 1 >= this.most;
   }
@@ -276,6 +277,12 @@ export class Stage {
     const own = figure("calls", drafter.calls, String(drafter.calls));
     if (!plain.ended || !this.complete) return [own, ` model calls${plain.ended || !this.live ? "" : "; plain decoding runs now, to compare"}. `];
     return [own, ` model calls instead of ${plain.calls}. `];
+  }
+
+  get #unchecked() {
+    const { ended, view } = this.drafter;
+    const alone = many(view.text.querySelectorAll(".token.offline").length, "token");
+    return ended.end === "offline" ? `The connection did not come back in time, so the run ended. Unchecked: ${alone}, written alone.` : "";
   }
 
   #text() {

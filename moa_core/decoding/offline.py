@@ -171,7 +171,8 @@ class Pair(Drafter):
         while True:
             writer = alone if alone is not None and alone.able else None
             back = self._far.back(0 if writer else LOOK)
-            waited += clock.lap("network")
+            spent = clock.lap("network")
+            waited += 0.0 if writer else spent
             if back:
                 try:
                     found = question()

@@ -28,6 +28,14 @@ STRUCK = """() => {
     (place) => document.querySelector(`#view .lane ${place}`).getBoundingClientRect());
   return struck.top >= text.top && struck.top < text.bottom;
 }"""  # whether the words that the target rewrote are in sight
+GIVEN_UP = """() => {
+  const kept = JSON.parse(sessionStorage.getItem('moa-run'));
+  const lines = kept.lines.drafter.slice(0, 5), { s } = lines.at(-1);
+  kept.lines = { drafter: [
+    ...lines, { down: 0 }, { offline: [' x', 0.5, null, 0], at: 99, s }, { end: 'offline' },
+  ] };
+  sessionStorage.setItem('moa-run', JSON.stringify(kept));
+}"""
 
 
 def test_a_reload_and_a_lost_network_keep_prompt_and_text(page):
@@ -98,13 +106,23 @@ def test_a_cut_takes_effect_at_once_and_the_text_is_healed(page):
     assert "writes on alone" in headline(page)
     keep_picture(page, "live-cut")
     page.wait_for_selector("#view .headline:has-text('has written all it may')")
+    page.wait_for_selector(".cut-state:has-text('The run waits 29 s more.')")
     press(page, "Restore the connection")
     finish(page)
     said = page.inner_text("#view .said")
-    assert "The link is back" in said and "soon repeats itself" in said
+    assert "The connection is back" in said and "soon repeats itself" in said
     assert figure(page, "exact") == 1 and "(the cut left out)" in headline(page)
     assert page.locator(".legend .changed").is_visible() and page.evaluate(STRUCK)
     settings(page, tokens=60)
+
+
+def test_a_run_that_ended_without_its_connection_says_so(page):
+    run(page, STORY)
+    page.evaluate(GIVEN_UP)
+    page.reload()
+    page.wait_for_selector(f"{LANE}[data-state=done]")
+    said = "did not come back in time, so the run ended. Unchecked: 1 token, written alone."
+    assert said in headline(page)
 
 
 def test_the_drafter_moves_into_this_browser_when_it_is_asked_for(page):
@@ -127,3 +145,8 @@ def test_the_drafter_moves_into_this_browser_when_it_is_asked_for(page):
     open_tab(page, "Inside a cycle")  # its trace is here, too
     page.wait_for_selector(".inside-view .count:has-text('Cycle 3 of')")
     page.go_back()
+    page.reload()
+    page.click("#enable-offline:has-text('See its size')")
+    page.wait_for_selector(".cut-here:has-text('already in this browser')")
+    page.click("#enable-offline:has-text('Open it')")
+    page.wait_for_selector(".cut-here:has-text('ready in this browser')")

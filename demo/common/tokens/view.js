@@ -18,7 +18,7 @@ export const ENDINGS = {
   length: "reached the maximum of new tokens",
   context: "ended because the model’s context is full",
   stopped: "stopped by you",
-  offline: "ended because the link stayed lost",
+  offline: "ended because the connection stayed lost",
   lost: "ended because the server could not be reached",
   error: "ended by an error",
 };
@@ -37,7 +37,7 @@ const chip = (piece) => (/^<\|?\/?(im_end|endoftext|end_of_text|eot_id|eos|s)\|?
 /** Adds a piece of text: line breaks are shown, and spaces before a word are not marked. */
 export function mark(parent, piece) {
   for (const part of piece.split(/(\n)/)) {
-    if (part === "\n") add(parent, el("span", "break", "↵"), "\n");
+    if (part === "\n") add(parent, el("span", "break mark", "↵"), "\n");
     else if (part) {
       const [, space, rest] = part.match(/^( *)([^]*)$/);
       if (space && rest) add(parent, space);
@@ -97,19 +97,16 @@ export class TokenView {
   #draw(line) {
     if ("down" in line) {
       this.root.dataset.link = "lost";
-      [this.link, this.#outcome, this.#holds] = ["The link is lost: the drafter writes on alone.", [0, 0], false];
+      [this.link, this.#outcome, this.#holds] = ["The connection is lost: the drafter writes on alone.", [0, 0], false];
     } else if ("back" in line) {
       this.root.dataset.link = "";
-      this.link = "The link is back: the target checks the offline text.";
+      this.link = "The connection is back: the target checks the offline text.";
     } else if ("offline" in line) this.#alone(line);
     else if ("first" in line) {
       const token = this.#token("first", line.first, { position: line.at });
       this.#close(add(el("span", "cycle newest"), token));
     } else if ("cycle" in line) this.#heal(line, this.#cycle(line));
-    else if ("end" in line) {
-      if (line.dropped) this.#stretch?.remove();
-      if (this.root.dataset.link === "lost") this.link = "The link was still lost.";
-    }
+    else if (line.dropped) this.#stretch?.remove();
   }
 
   #token(kind, [piece, draft, target, special], about) {
@@ -189,7 +186,7 @@ export class TokenView {
       else box.prepend(struck);
     }
     const [right, wrong] = (this.#outcome = [this.#outcome[0] + confirmed, this.#outcome[1] + changed]);
-    if (this.link && this.root.dataset.link !== "lost") this.link = `The link is back. ${reviewed(right, wrong)}`;
+    if (this.link && this.root.dataset.link !== "lost") this.link = `The connection is back. ${reviewed(right, wrong)}`;
     if (!this.#unproved.length) this.#stretch?.remove();
     else add(this.text, this.#stretch); // waiting text stays at the end
   }

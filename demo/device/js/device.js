@@ -67,8 +67,9 @@ export class Device {
 
   /** What there is to know before `load`. */
   get advice() {
+    if (!this.left) return "The drafter is already in this browser: open it, and it writes on here.";
     const { connection: { saveData } = {}, deviceMemory = 8 } = navigator;
-    const size = `${(this.left / MEGA).toFixed(1)} MB, downloaded once and kept.`;
+    const size = `A cut is simulated until this browser has the drafter: ${(this.left / MEGA).toFixed(1)} MB, downloaded once and kept.`;
     if (saveData) return `${size} Your browser asks to save data.`;
     return deviceMemory < 2 ? `${size} This device has little memory: it may be slow.` : size;
   }

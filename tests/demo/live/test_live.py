@@ -1,6 +1,7 @@
 """The Live tab: runs over the page's link, saved traces, measurements, settings and links."""
 
 import json
+from time import monotonic
 
 import pytest
 from starlette.applications import Starlette
@@ -206,12 +207,29 @@ def test_a_cut_takes_effect_at_once_and_the_text_is_healed(real, monkeypatch):
     asked = {"prompt": "Tell me a story.", "method": "moa", "tokens": 300}
     heard = page.ask("run", **asked)
     trace = page.trace
-    assert heard[0]["cuttable"] and len(trace.of(LinkDown)) == len(trace.of(LinkBack)) > 0
+    assert heard[0]["patience"] and len(trace.of(LinkDown)) == len(trace.of(LinkBack)) > 0
     assert trace.of(OfflineToken)
     page.act = lambda line: None
     page.ask("run", "plain", **asked)
     assert page.trace.output_ids == trace.output_ids
-    assert not page.ask("run", method="ngram")[0]["cuttable"]
+    assert not page.ask("run", method="ngram")[0]["patience"]
+
+
+def test_a_run_waits_for_its_connection_after_the_last_token_that_is_written_alone(
+    real, monkeypatch
+):
+    monkeypatch.setattr("demo.live.link.ALONE", 50)
+    monkeypatch.setattr("demo.engine.PATIENCE", 0.5)
+    came = {}
+
+    def act(line):
+        came[f"{line['end']} end" if "end" in line else [*line][1]] = monotonic()
+        if "run" in line:
+            page.visitor.hear('{"do": "cut"}')
+
+    page = Page(real, act)
+    page.ask("run", prompt="Tell me a story.", method="moa", tokens=40)
+    assert came["offline"] - came["first"] > 0.5 and came["offline"] < came["offline end"] - 0.5
 
 
 def test_a_cut_reaches_the_newest_run_though_the_one_before_ends_after_its_start(real, monkeypatch):
