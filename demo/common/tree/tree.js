@@ -152,13 +152,13 @@ export class Tree {
     return (this.nodes = nodes);
   }
 
-  /** As large as there is room for. Below three quarters of its size it is hard to read: then its box scrolls. */
+  /** As large as there is room for. With smaller letters it is hard to read: then its box scrolls. */
   fit(most) {
     const { offsetWidth, offsetHeight, classList } = this.svg.parentNode;
     if (!offsetWidth || !this.nodes.length) return; // its tab is not open
     const { width, height } = this.size;
     const fits = Math.min(offsetWidth / width, offsetHeight / height);
-    const scale = Math.min(most, Math.max(0.75, fits));
+    const scale = Math.min(most, Math.max(11 / this.look.font, fits));
     classList.toggle("scrolls", fits < scale);
     withAttributes(this.svg, { viewBox: `0 0 ${width} ${height}`, width: width * scale, height: height * scale });
   }
