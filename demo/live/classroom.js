@@ -1,11 +1,14 @@
 // Class mode (?class=1): the lesson's steps, one at a time, above the stage.
 import { add, button, clamped, el, modified, OWN } from "../common/static/dom.js";
-import { veil } from "./run.js";
+import { seen, veil } from "./run.js";
 
 const KEYS = { PageDown: 1, ArrowRight: 1, PageUp: -1, ArrowLeft: -1 }; // those of a clicker, too
 
-/** steps: {title, ask, question, answer, pictures}, as demo/lesson/tab.py brings them. */
-export function classroom(header, steps) {
+const END = { title: "What we saw", ask: "", question: "In your own words: what makes it faster, and what does it cost?", pictures: [] };
+
+/** given: {title, ask, question, answer, pictures} of each step, as demo/lesson/tab.py brings them. */
+export function classroom(header, given) {
+  const steps = [...given, END];
   const words = el("div", "", "", { ariaLive: "polite" });
   const picture = el("figure", "class-picture");
   const show = (by, answered = false) => {
@@ -14,12 +17,14 @@ export function classroom(header, steps) {
     const name = el("b", "", `${at + 1} of ${steps.length}, ${step.title}. `);
     words.replaceChildren(add(el("small"), name, answered ? step.question : step.ask));
     words.append(answered ? el("small", "", step.answer) : el("p", "", step.question));
-    header.closest(".class-mode").dataset.step = at + 1; // the sixth is about a setting
-    draw(step.pictures);
-    if (step.pictures.length) document.querySelector("#view .lanes")?.append(picture);
+    header.closest(".class-mode").dataset.step = at + 1; // the style sheet shows what each is about
+    if (step === END) picture.replaceChildren(add(el("ol"), ...seen().map((line) => el("li", "", line))));
+    else draw(step.pictures);
+    if (picture.firstChild) document.querySelector("#view .lanes")?.append(picture);
     else picture.remove();
     [back.disabled, on.disabled] = [!at, at === steps.length - 1];
     veil(!at && !answered); // the first question is about the tree, which would answer it
+    told.hidden = step === END;
     told.textContent = answered ? "Hide answer" : "Show answer";
   };
   const draw = (pictures) => {
@@ -27,13 +32,12 @@ export function classroom(header, steps) {
     picture.innerHTML = pictures[Math.min(chosen, pictures.length - 1)] ?? ""; // the lesson's own
   };
   document.addEventListener("input", ({ target }) => target.closest?.("#tli") && draw(steps[at].pictures));
-  const press = (name, ariaLabel, act) => button("quiet-button", name, act, { ariaLabel });
-  const back = press("‹", "Step before", () => show(-1));
-  const on = press("›", "Next step", () => show(1));
-  const told = button("quiet-button", "", () => show(0, told.textContent === "Show answer"));
+  const [back, on, told] = [
+    ["Back", () => show(-1)], ["Next step", () => show(1)], ["", () => show(0, told.textContent === "Show answer")],
+  ].map(([name, act]) => button("quiet-button", name, act));
   let at = 0;
   const leave = el("a", "link", "Exit class mode", { href: "?tab=live" });
-  add(header, add(el("nav", "class-steps", "", { ariaLabel: "Lesson" }), back, words, told, on, leave));
+  add(header, add(el("nav", "class-steps", "", { ariaLabel: "Lesson" }), words, add(el("span"), back, on, told, leave)));
   show(0);
   document.addEventListener("keydown", (event) => {
     if (!(event.key in KEYS) || modified(event) || event.defaultPrevented || event.target.closest?.(OWN)) return;

@@ -64,7 +64,7 @@ export class Cycle {
   }
 
   fit() {
-    this.tree.fit(this.root.closest(".class-mode") ? 2.2 : 1.35);
+    this.tree.fit(this.root.closest(".class-mode") ? 3 : 1.35);
   }
 
   /** Whether the target's verdict is hidden. */
@@ -120,8 +120,8 @@ export class Cycle {
     };
     const row = (words, time, ...parts) =>
       add(this.bars, add(el("p"), words, el("b", "", `${time.toFixed(0)} ms`)), add(el("div", "track"), ...parts));
-    const [draft, verify] = ms.map((one) => one.toFixed(0));
-    row(`This cycle: draft ${draft}, verify ${verify} ms, for ${many(count, "token")} `, whole, bar("draft", ms[0]), bar("verify", ms[1]), bar("rest", ms[2] ?? 0));
+    const [draft, verify, rest] = ms.map((one) => one.toFixed(one < 1 ? 1 : 0));
+    row(`This cycle: draft ${draft}, verify ${verify}, rest ${rest} ms, for ${many(count, "token")} `, whole, bar("draft", ms[0]), bar("verify", ms[1]), bar("rest", ms[2] ?? 0));
     if (alone) row(`Plain decoding: ${many(count, "call")} `, alone, bar("verify", alone));
   }
 }

@@ -8,7 +8,7 @@ import { Stage } from "./stage.js";
 
 const KEPT = "moa-run"; // in sessionStorage
 const ARMED = 12; // tokens of a run that is cut by arrangement
-const HERE = 60; // seconds that a run in this browser waits for the connection
+const HERE = inClass ? 600 : 60; // seconds that a run in this browser waits for the connection
 const READ = 1000 / 15; // ms for a token that is written alone: to be read, and to be joined again
 const NAMES = ["target", "prompt", "method", "tli", "auto_tree", "depth", "breadth", "budget", "tokens", "temperature", "top_p", "seed"];
 
@@ -314,6 +314,9 @@ function restored() {
 
 /** For the server: its own state, then the newest run’s trace and its rival’s; "" for the recorded ones. */
 export const traces = () => [null, now?.traces?.drafter ?? "", now?.rival ?? ""];
+
+/** What the run has shown, in a few sentences: a lesson's end. */
+export const seen = () => stage?.seen ?? [];
 
 /** In a lesson: hides the target's verdicts. */
 export const veil = (on) => stage?.veil(on);

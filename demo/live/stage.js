@@ -20,6 +20,7 @@ export class Stage {
     Object.assign(this, { root, frame: root.closest("#stage") ?? root, live: false, stale: "" });
     this.player = new Player((at) => this.#draw(at));
     this.headline = el("p", "headline", "", { role: "status" });
+    this.costs = el("p", "costs");
     this.said = el("p", "said");
     this.actions = el("div", "actions");
     const pointed = (cycle) => this.#point(cycle);
@@ -35,7 +36,7 @@ export class Stage {
     this.lanes = { drafter: this.drafter, plain: this.plain };
     this.cycle = new Cycle(() => this.#slowly());
     this.charts = new Charts();
-    add(root, add(el("div", "top"), this.headline, this.actions, this.said));
+    add(root, add(el("div", "top"), this.headline, this.actions, add(el("div", "why"), this.costs, this.said)));
     add(root, add(el("div", "lanes"), this.drafter.root, this.plain.root), this.#bar());
     add(root, add(el("div", "below"), this.cycle.root, this.charts.root));
     document.addEventListener("keydown", (event) => this.#keyed(event));
@@ -60,6 +61,7 @@ export class Stage {
       rejected.textContent = shown ? "Hide rejected guesses" : "Show rejected guesses";
     });
     const legend = legendOf(["accepted", "guessed right"], ["plain", "the model’s own"]);
+    this.counts = [...legend.children].map((one) => add(one, " ", el("b")).lastChild);
     add(legend, add(el("li"), el("span", "edge"), " ends a model call"));
     const alone = [["offline", "unchecked, may be wrong"], ["changed", "corrected by the model"]];
     this.alone = alone.map(([kind, words]) => [kind, Object.assign(sample(kind, words), { hidden: true })]);
@@ -201,6 +203,7 @@ export class Stage {
     const all = this.drafter.all;
     const rest = this.drafter.ended ? this.#best : this.drafter.cycles.at(-1);
     this.#show(this.pinned === null ? rest : all[this.pinned - 1]);
+    this.#buttons();
   }
 
   #end() {
@@ -252,7 +255,11 @@ export class Stage {
     if (headline.textContent !== words) headline.replaceChildren(...parts);
     const link = root.dataset.link === "lost" ? "" : view.link;
     const alone = view.text.querySelector(".changed") && "A drafter this small soon repeats itself: alone, it only keeps the text going.";
-    const small = link ? [alone ? `${link} ${alone}` : link] : [ended && this.#costs(), ended && this.#again, ENDINGS[ended?.end], head?.by];
+    const small = link ? [alone ? `${link} ${alone}` : link] : [ended && this.#again, ENDINGS[ended?.end], head?.by];
+    this.costs.textContent = ended && !this.stale && !link ? this.#costs() : "";
+    const kept = drafter.pace[0];
+    const right = drafter.cycles.reduce((sum, { accepted }) => sum + accepted.length, 0);
+    [right, kept - right].forEach((count, at) => (this.counts[at].textContent = kept ? String(count) : ""));
     said.textContent = said.title = [this.stale, ...small].filter(Boolean).join(" · ");
   }
 
@@ -277,6 +284,15 @@ export class Stage {
     const own = figure("calls", drafter.calls, String(drafter.calls));
     if (!plain.ended || !this.complete) return [own, ` model calls${plain.ended || !this.live ? "" : "; plain decoding runs now, to compare"}. `];
     return [own, ` model calls instead of ${plain.calls}. `];
+  }
+
+  /** In sentences: how many guesses were right, what that saved, what it cost, and what a cut did. */
+  get seen() {
+    const trees = this.drafter.cycles.flatMap(({ tree }) => tree ?? []);
+    const [all, right] = [({ texts }) => texts.length - 1, ({ path }) => path.length].map((of) => trees.reduce((sum, tree) => sum + of(tree), 0));
+    const saved = this.drafter.ended ? [...this.#calls(), ...this.#text()].map((part) => part.textContent ?? part).join("").replace(/\.? ?$/, ".") : "";
+    const guesses = `Guesses are free to be wrong: the target accepted ${right} of ${all}.`;
+    return [all && guesses, saved, this.#costs(), this.drafter.view.link].filter(Boolean);
   }
 
   get #unchecked() {
@@ -332,7 +348,7 @@ export class Stage {
     if (!cycles.length || this.#plainMs === null || head.method === "vanilla") return "";
     const [own, plain] = [mean(cycles), this.#plainMs];
     if (own <= plain) return ""; // by chance: checking a tree is never cheaper than one word
-    return `After the prompt’s call, each brings ${tau.toFixed(2)} tokens, but drafting and checking take ${own.toFixed(0)} ms where a plain call takes ${plain.toFixed(0)}`;
+    return `Each call brings ${tau.toFixed(2)} tokens but takes ${own.toFixed(0)} ms instead of ${plain.toFixed(0)}: about ${((tau * plain) / own).toFixed(1)}×.`;
   }
 
   // ---- the player ----
@@ -382,7 +398,7 @@ export class Stage {
     this.back.disabled = !this.#where;
     this.on.disabled = this.#where >= all;
     this.play.disabled = !all;
-    const shown = this.drafter.ended ? `all ${all} cycles` : `cycle ${this.#where} of ${all}`;
+    const shown = this.pinned === null && this.drafter.ended ? `all ${all} cycles` : `cycle ${this.pinned ?? this.#where} of ${all}`;
     this.count.textContent = all ? shown : "";
     this.count.title = "In real time. A model call for the prompt comes before the first cycle.";
   }

@@ -104,9 +104,12 @@ def test_the_whole_of_it_is_on_one_screen_and_one_plain_run_follows(page):
     told = f"Same text. This run: {over}, {ours:.0f} against {theirs:.0f} tokens/s."
     assert headline(page).endswith(told)
     assert page.inner_text(".cycle-panel .bars").count(" ms") >= 3
-    small = page.inner_text("#view .said")
-    assert small.startswith("After the prompt’s call, each brings ")
-    assert "The text repeats itself" in small  # as the tiny target's does
+    tau = (60 - 1) / (calls - 1)
+    costs = page.inner_text("#view .costs")
+    assert costs.startswith(f"Each call brings {tau:.2f} tokens but takes ") and costs[-2:] == "×."
+    right = page.locator(f"{TEXT} .accepted").count()
+    assert page.locator(".legend b").all_inner_texts() == [str(right), str(60 - right)]
+    assert "The text repeats itself" in page.inner_text("#view .said")  # as the tiny target's does
     assert page.inner_text(f"{TREE} .caption").startswith("Most right guesses: cycle ")
     places = ("#prompt", "#run", "#stop", LANE, PLAIN, TREE, "#charts", "#cut", "#method", "#tli")
     assert page.evaluate(INSIDE, [*places, "#view .headline"]) == []
@@ -116,9 +119,10 @@ def test_the_whole_of_it_is_on_one_screen_and_one_plain_run_follows(page):
             page, f"{TEXT} .accepted .mark", f"{PLAIN} .mark", ".headline", ".headline b", ".said",
             ".caption", ".quiet-button:not([disabled])", ".cut-state", "#run", ".lane .state",
         )  # fmt: skip
-        if page.viewport_size["width"] < 900:  # in reach while text streams
-            cut, lane = (page.locator(place).bounding_box()["y"] for place in ("#cut", LANE))
-            assert cut < lane < page.viewport_size["height"]
+        if page.viewport_size["width"] < 900:
+            places = ("#cut", "#view .headline", "#view .costs", LANE, ".legend")  # in this order
+            tops = [page.locator(place).bounding_box()["y"] for place in places]
+            assert tops == sorted(tops) and tops[-1] < page.viewport_size["height"]
         keep_picture(page, "live")
 
 
@@ -184,6 +188,7 @@ def test_a_word_opens_its_cycle_and_rejected_guesses_are_shown_by_choice(page):
     page.locator(f"{TEXT} .cycle:nth-of-type(4) .token:not(.rejected)").last.click()
     page.mouse.move(2, 2)
     assert page.inner_text(f"{TREE} .caption").startswith("Cycle 3.")
+    assert count(page).startswith("cycle 3 of ")
     open_tab(page, "Inside a cycle")
     page.wait_for_selector(".inside-view .count:has-text('Cycle 3 of')")
     page.go_back()
@@ -307,7 +312,7 @@ def test_in_class_there_is_what_a_lesson_needs(open_page):
     for place in ("#method", "#tli", "[role=tab]"):
         assert not page.locator(place).first.is_visible(), place
     steps = page.locator(".class-steps > div")
-    assert steps.inner_text().startswith("1 of 7, Drafting.")
+    assert steps.inner_text().startswith("1 of 8, Drafting.")
     page.wait_for_selector(f"{TREE}[data-phase=drafted]")  # the tree answers the question
     assert "accepted" not in page.inner_text(f"{TREE} .caption")
     press(page, "Show answer")
@@ -322,16 +327,31 @@ def test_in_class_there_is_what_a_lesson_needs(open_page):
         assert step.question in steps.inner_text()
         assert page.locator(PLAIN).is_visible() != page.locator(".class-picture svg").is_visible()
         assert page.locator("#tli").is_visible() == (step.id == "tli")  # it asks for an N
+        told = step not in STEPS[:2]  # the result, which the first steps do not give away
+        assert page.locator("#view .headline").is_visible() == told
+        assert page.locator(f"{LANE} .state").is_visible() == told
+        if step.id == "tli":
+            letters = page.locator(".class-picture text").first.evaluate(
+                "one => parseFloat(getComputedStyle(one).fontSize) * one.getScreenCTM().a"
+            )
+            assert letters > 14
+    press(page, "Next step")
+    words = [headline(page).removeprefix("Recorded: "), page.inner_text("#view .costs")]
+    wrong, saved, costs = page.locator(".class-picture li").all_inner_texts()
+    right = page.locator(f"{TEXT} .accepted").count()
+    assert f"accepted {right} of " in wrong and words[0].startswith(saved[:-1])
+    assert costs == words[1] and page.get_by_role("button", name="Next step").is_disabled()
+    press(page, "Back")
     page.keyboard.press("PageUp")
     assert page.locator(".class-picture svg").is_visible()
     page.evaluate(SHOWN_AGAIN)  # as Back does where the browser has kept the page
-    assert steps.inner_text().startswith("1 of 7")
+    assert steps.inner_text().startswith("1 of 8")
     press(page, "Next step")
     assert page.evaluate(INSIDE, ["#run", LANE, PLAIN, TREE, "#cut"]) == []
     sizes = [page.locator(place).evaluate(SIZE) for place in (".class-steps p", TEXT)]
     assert sizes[0] == sizes[1] > 20
-    lane, wide = (page.locator(place).bounding_box() for place in (LANE, "#view"))
-    assert lane["height"] > 0.35 * wide["height"]
+    tree, wide = (page.locator(place).bounding_box() for place in (TREE, "#view"))
+    assert tree["height"] > 0.45 * wide["height"]
     keep_picture(page, "class")
     page.set_viewport_size({"width": 390, "height": 844})
     leave = page.get_by_role("link", name="Exit class mode")
