@@ -235,11 +235,12 @@ class Engine:
         request: Request,
         should_stop: Stop = lambda: False,
         link: Callable[[Target, Drafter], FarTarget] | None = None,
+        patience: float = PATIENCE,
     ) -> PreparedRun:
         """Prepare a run. UserError for anything that the visitor can fix.
 
         link  wraps target and drafter, if that can write alone, in a link that may be lost for at
-              most PATIENCE
+              most `patience`
         """
         if request.max_new_tokens > MOST_NEW_TOKENS:
             raise UserError(f"A run has at most {MOST_NEW_TOKENS} new tokens.")
@@ -250,7 +251,7 @@ class Engine:
         if not isinstance(drafter, Stepwise) or self.borrows:
             link = None
         wanted = request.max_new_tokens, request.tree, request.sampling
-        settings = Settings(*wanted, target.eos_ids, PATIENCE if link else 0.0)
+        settings = Settings(*wanted, target.eos_ids, patience if link else 0.0)
         asked = {"method": request.method, "prompt": request.prompt}
         trace = Trace({**about(target, drafter, settings), **asked})
         if self.borrows:

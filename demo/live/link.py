@@ -2,7 +2,7 @@
 
 The page says, in JSON:
     {"do": "run", "lane": drafter or plain, "settings": {...},
-     "after": tokens after which its link is cut, or null}
+     "after": tokens after which its link is cut, or null; "lesson": whether it may wait for long}
     {"do": "measure", "settings": {...}}    the method, EAGLE-2 and plain decoding, in turns
     {"do": "open", "text": a saved trace}
     {"do": "stop"}, {"do": "cut"}, {"do": "mend"}
@@ -19,6 +19,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from secrets import token_hex
 from threading import Event, Thread
+from time import monotonic
 from typing import Any
 
 from starlette.requests import HTTPConnection
@@ -36,6 +37,7 @@ from demo.session import sentence, waiting
 from demo.worker import Stop
 from moa_core.decoding.cuttable import Cuttable
 from moa_core.decoding.trace import Trace
+from moa_core.decoding.verifier import Unanswered
 from moa_core.drafters.base import Drafter
 from moa_core.errors import UserError
 from moa_core.model.target import Target
@@ -43,6 +45,7 @@ from moa_core.text import TokenText, record_words, tokenizer_of
 
 ALIVE = 1.0  # seconds between signs of life
 ALONE = 15  # tokens per second while cut: slow enough to read, and to reconnect in time
+LESSON = 600.0  # seconds that a lesson's run waits: time to talk
 MOST = 64  # pages with a link
 MOST_WAITING = 20
 
@@ -87,6 +90,29 @@ class Stage:
             visitor.stop()
             sending.cancel()
             self._here -= 1
+
+
+class Link(Cuttable):
+    """A run's link. Once others wait for their turn, it stays cut for at most PATIENCE.
+
+    others  whether they do
+    """
+
+    def __init__(
+        self, target: Target, drafter: Drafter, after: int | None, others: Callable[[], bool]
+    ) -> None:
+        super().__init__(target, drafter, after, look=1 / ALONE)
+        self._others, self._since = others, 0.0
+
+    def cut(self) -> None:
+        self._since = monotonic()
+        super().cut()
+
+    def back(self, seconds: float) -> bool:
+        back = super().back(seconds)
+        if not back and self._others() and monotonic() - self._since > PATIENCE:
+            raise Unanswered("offline")
+        return back
 
 
 class Visitor:
@@ -143,22 +169,26 @@ class Visitor:
             self._say({"said": words, "kind": "wait"})
         engine.worker.waiting.add(self._who)
         try:
-            self._decode(lane, request, stop, after if isinstance(after, int) else None)
+            patience = LESSON if asked.get("lesson") is True else PATIENCE
+            self._decode(lane, request, stop, patience, after if isinstance(after, int) else None)
         finally:
             engine.worker.waiting.discard(self._who)
 
-    def _decode(self, lane: str, request: Any, stop: Stop, after: int | None = None) -> None:
-        own: list[Cuttable] = []  # this run's link: another run may begin before this one ends
+    def _decode(
+        self, lane: str, request: Any, stop: Stop, patience: float, after: int | None
+    ) -> None:
+        own: list[Link] = []  # this run's link: another run may begin before this one ends
+        waiting = self._engine.worker.waiting
 
-        def link(target: Target, drafter: Drafter) -> Cuttable:
-            own.append(Cuttable(target, drafter, after, look=1 / ALONE))
+        def link(target: Target, drafter: Drafter) -> Link:
+            own.append(Link(target, drafter, after, lambda: len(waiting) > 1))
             self._cut = own[0]
             return own[0]
 
-        run = self._engine.prepare(request, stop, link if lane == "drafter" else None)
+        run = self._engine.prepare(request, stop, link if lane == "drafter" else None, patience)
         tokenizer = tokenizer_of(run.target)
         feed = Feed(TokenText(tokenizer), lane)
-        self._say({**feed.head(token_hex(4), run.trace), "patience": PATIENCE if own else 0})
+        self._say({**feed.head(token_hex(4), run.trace), "patience": patience if own else 0})
         try:
             for batch in paced(run.events):
                 for line in feed.lines(batch):

@@ -97,7 +97,7 @@ export function run(...list) {
   stage.start(settings.tokens);
   buttons();
   if (here) return runHere(settings);
-  link.say({ do: "run", lane: "drafter", settings, after: told.armed ? ARMED : null });
+  link.say({ do: "run", lane: "drafter", settings, after: told.armed ? ARMED : null, lesson: inClass });
 }
 
 export function stop() {

@@ -11,7 +11,7 @@ from starlette.websockets import WebSocketDisconnect
 from demo.common.elements import SORRY
 from demo.engine import Engine
 from demo.live import tab
-from demo.live.link import MOST_WAITING, Stage, Visitor
+from demo.live.link import LESSON, MOST_WAITING, Stage, Visitor
 from demo.live.measure import figures, ratio, speed
 from demo.live.settings import NAMES
 from demo.share import address_of
@@ -219,7 +219,7 @@ def test_a_run_waits_for_its_connection_after_the_last_token_that_is_written_alo
     real, monkeypatch
 ):
     monkeypatch.setattr("demo.live.link.ALONE", 50)
-    monkeypatch.setattr("demo.engine.PATIENCE", 0.5)
+    monkeypatch.setattr("demo.live.link.PATIENCE", 0.5)
     came = {}
 
     def act(line):
@@ -230,6 +230,20 @@ def test_a_run_waits_for_its_connection_after_the_last_token_that_is_written_alo
     page = Page(real, act)
     page.ask("run", prompt="Tell me a story.", method="moa", tokens=40)
     assert came["offline"] - came["first"] > 0.5 and came["offline"] < came["offline end"] - 0.5
+
+
+def test_in_a_lesson_a_cut_may_last_until_somebody_else_waits(real, monkeypatch):
+    monkeypatch.setattr("demo.live.link.ALONE", 1000)
+    monkeypatch.setattr("demo.live.link.PATIENCE", 0.1)
+    page = Page(real, lambda line: "run" in line and page.visitor.hear('{"do": "cut"}'))
+    settings = SETTINGS | {"prompt": "Tell me a story.", "method": "moa"}
+    job = page.visitor.hear(json.dumps({"do": "run", "settings": settings, "lesson": True}))
+    job.join(1)
+    assert job.is_alive() and page.heard[0]["patience"] == LESSON
+    real.worker.waiting.add("somebody")
+    job.join(20)
+    real.worker.waiting.discard("somebody")
+    assert page.trace.reason == "offline"
 
 
 def test_a_cut_reaches_the_newest_run_though_the_one_before_ends_after_its_start(real, monkeypatch):
