@@ -36,12 +36,12 @@ def observing() -> str:
     rays = "".join(line(232, 177 - 34 * at, 280, 126, "drafter") for at in range(4))
     return svg(
         "observing", "What a drafter sees of one verified token",
-        "The target’s layers are in the middle, with the last layer’s output, the hidden state, on "
-        "top. EAGLE, on the left, reads this one vector. LSA, on the right, reads the keys and "
+        "The target’s layers are in the middle, with the last layer’s output on top. "
+        "EAGLE-2, on the left, reads this one vector. LSA, on the right, reads the keys and "
         "values of all layers and condenses them into one vector, the memory.",
         204, text(180, 14, "target, one token", "middle quiet"),
-        box(128, 24, 104, "hidden state", "sure"), stack, line(180, 62, 180, 50, "to"), rays,
-        line(128, 37, 76, 37, "to"), box(6, 24, 70, "EAGLE"),
+        box(128, 24, 104, "its output", "sure"), stack, line(180, 62, 180, 50, "to"), rays,
+        line(128, 37, 76, 37, "to"), box(6, 24, 70, "EAGLE-2"),
         box(280, 113, 74, "LSA", "drafter"),
         line(317, 139, 317, 170, "to"), box(280, 170, 74, "memory"),
     )  # fmt: skip

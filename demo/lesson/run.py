@@ -102,10 +102,7 @@ def _times(drafted: Drafted, verified: Verified) -> str:
 def _drafted(trace: Trace, at: int) -> str:
     drafted, _ = trace.cycles[at]
     nodes, levels = len(drafted.tree) - 1, max(drafted.tree.depths)
-    return (
-        f"{many(nodes, 'guess', 'guesses')} in {many(levels, 'level')}, drafted in "
-        f"{1000 * drafted.seconds:.1f} ms."
-    )
+    return f"{many(nodes, 'guess', 'guesses')} in {many(levels, 'level')}."
 
 
 def _verified(trace: Trace, at: int) -> str:

@@ -1,6 +1,6 @@
 // A step's cycle: a sentence, and its draft tree. The value is JSON: a trace as inside/view.py packs
 // it, with one cycle; what is said of it; and whether the target's verdict is shown.
-import { add, el, quoted, shape, withAttributes } from "../common/static/dom.js";
+import { add, el, quoted, shape } from "../common/static/dom.js";
 import { Tree, WIDE } from "../common/tree/tree.js";
 import { sentence, spoken } from "../inside/words.js";
 
@@ -21,9 +21,6 @@ export function mount({ element, props, watch }) {
     said.textContent = rest.said;
     frame.dataset.phase = judged ? "kept" : "drafted";
     const nodes = tree.draw(numbers, texts);
-    const { width, height } = tree.size;
-    // Shrinks a little to fit; a longer one scrolls.
-    withAttributes(tree.svg, { viewBox: `0 0 ${width} ${height}`, style: `min-width: ${0.8 * width}px` });
     tree.svg.ariaLabel = judged ? sentence(cycle, texts) : rest.said;
     const known = judged ? nodes : nodes.slice(0, -1); // the bonus is the target's
     for (const node of known) {
@@ -32,7 +29,8 @@ export function mount({ element, props, watch }) {
     }
   }
 
-  new ResizeObserver(() => frame.classList.toggle("scrolls", frame.scrollWidth > frame.clientWidth)).observe(tree.svg);
+  const sized = new ResizeObserver(() => frame.classList.toggle("scrolls", frame.scrollWidth > frame.clientWidth));
+  for (const one of [tree.svg, frame]) sized.observe(one);
   watch("value", () => {
     show();
     root.scrollIntoView({ block: "nearest" }); // on a phone, it is below the button

@@ -54,7 +54,7 @@ def trace(tree, path, choices):
 @pytest.mark.parametrize(
     ("trial", "tree", "path", "choices", "said"),
     [
-        ("draft", FORK, (1, 3), (11, 13, 50, 51, 52), "4 guesses in 2 levels, drafted in 10.0 ms"),
+        ("draft", FORK, (1, 3), (11, 13, 50, 51, 52), "4 guesses in 2 levels. In each box"),
         ("verify", FORK, (1, 3), (11, 13, 50, 51, 52), "2 of 4 guesses accepted. With the bonus, "
          "one target call gained 3 tokens (10.0 ms to draft, 20.0 ms to verify)"),
         ("verify", FORK, (), (50, 13, 50, 51, 52), "one target call gained 1 token ("),
