@@ -64,7 +64,7 @@ export class Stage {
     this.counts = [...legend.children].map((one) => add(one, " ", el("b")).lastChild);
     add(legend, add(el("li"), el("span", "edge"), " ends a model call"));
     const alone = [["offline", "unchecked, may be wrong"], ["changed", "corrected by the model"]];
-    this.alone = alone.map(([kind, words]) => [kind, Object.assign(sample(kind, words), { hidden: true })]);
+    this.alone = alone.map(([kind, words]) => [kind, Object.assign(add(sample(kind, words), " ", el("b")), { hidden: true })]);
     add(legend, ...this.alone.map(([, node]) => node));
     return add(el("div", "pacer"), this.back, this.play, this.on, this.count, legend, rejected);
   }
@@ -179,7 +179,11 @@ export class Stage {
   #drawn() {
     const newest = this.drafter.cycles.at(-1);
     if (this.pinned === null) this.#show(newest);
-    for (const [kind, node] of this.alone) node.hidden &&= !this.drafter.view.text.querySelector(`.${kind}`);
+    for (const [kind, node] of this.alone) {
+      const { length } = this.drafter.view.text.querySelectorAll(`.token.${kind}`);
+      node.hidden &&= !length;
+      node.lastChild.textContent = String(length);
+    }
     this.#buttons();
     this.tell();
   }
@@ -255,7 +259,7 @@ export class Stage {
     if (headline.textContent !== words) headline.replaceChildren(...parts);
     const link = root.dataset.link === "lost" ? "" : view.link;
     const alone = view.text.querySelector(".changed") && "A drafter this small soon repeats itself: alone, it only keeps the text going.";
-    const small = link ? [alone ? `${link} ${alone}` : link] : [ended && this.#again, ENDINGS[ended?.end], head?.by];
+    const small = link ? [alone ? `${link} ${alone}` : link] : [this.complete && this.#again, ENDINGS[ended?.end], head?.by];
     this.costs.textContent = ended && !this.stale && !link ? this.#costs() : "";
     const kept = drafter.pace[0];
     const right = drafter.cycles.reduce((sum, { accepted }) => sum + accepted.length, 0);

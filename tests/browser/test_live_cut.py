@@ -104,6 +104,7 @@ def test_a_cut_takes_effect_at_once_and_the_text_is_healed(page):
     start(page)
     page.wait_for_selector(f"{TEXT} [data-token=offline] >> nth=5")
     assert "writes on alone" in headline(page)
+    assert int(page.inner_text(".legend li:has(.offline) b")) > 5
     keep_picture(page, "live-cut")
     page.wait_for_selector("#view .headline:has-text('has written all it may')")
     page.wait_for_selector(".cut-state:has-text('The run waits 29 s more.')")
