@@ -20,7 +20,7 @@ export function mount(given) {
   const words = el("p", "", "", { ariaLive: "polite" });
   const step = el("span", "count");
   const card = el("div", "tip tour", "", { role: "dialog", ariaLabel: "Tour" });
-  const earlier = button("quiet-button", "‹", () => visit(at - 1), { ariaLabel: "Back" });
+  const earlier = button("quiet-button", "Back", () => visit(at - 1));
   const later = button("quiet-button", "Next", () => visit(at + 1));
   add(card, words, add(el("div"), earlier, step, later, button("quiet-button", "Close", leave)));
   const screen = { getBoundingClientRect: () => new DOMRect(0, 0, window.innerWidth, window.innerHeight) };
