@@ -4,7 +4,7 @@ import { add, button, calm, el, many, modified, OWN } from "../common/static/dom
 import { inClass } from "../common/static/page.js";
 import { figure, Lane } from "../common/race/lane.js";
 import { Player } from "../common/race/player.js";
-import { ENDINGS, legendOf, sample } from "../common/tokens/view.js";
+import { ENDINGS, sample } from "../common/tokens/view.js";
 import { Charts } from "./charts.js";
 import { Cycle } from "./cycle.js";
 
@@ -60,12 +60,12 @@ export class Stage {
       const shown = this.drafter.root.classList.toggle("with-rejected");
       rejected.textContent = shown ? "Hide rejected guesses" : "Show rejected guesses";
     });
-    const legend = legendOf(["accepted", "guessed right"], ["plain", "the model’s own"]);
-    this.counts = [...legend.children].map((one) => add(one, " ", el("b")).lastChild);
-    add(legend, add(el("li"), el("span", "edge"), " ends a model call"));
-    const alone = [["offline", "unchecked, may be wrong"], ["changed", "corrected by the model"]];
-    this.alone = alone.map(([kind, words]) => [kind, Object.assign(add(sample(kind, words), " ", el("b")), { hidden: true })]);
-    add(legend, ...this.alone.map(([, node]) => node));
+    this.key = [
+      ["accepted", "guessed right", ".accepted"], ["plain", "the model’s own", ".first, .bonus"],
+      ["offline", "unchecked, may be wrong", ".offline"], ["changed", "corrected by the model", ".changed"],
+    ].map(([kind, words, counted]) => [add(sample(kind, words), " ", el("b")), counted]);
+    const [right, own, ...alone] = this.key.map(([node]) => node);
+    const legend = add(el("ul", "legend"), right, own, add(el("li"), el("span", "edge"), " ends a model call"), ...alone);
     return add(el("div", "pacer"), this.back, this.play, this.on, this.count, legend, rejected);
   }
 
@@ -74,7 +74,7 @@ export class Stage {
   empty() {
     this.player.pause();
     Object.assign(this, { measured: null, live: false, shown: null, how: "done", pinned: null, held: null });
-    for (const [, node] of this.alone) node.hidden = true;
+    this.key.forEach(([node], at) => (node.hidden = at > 1));
     this.root.dataset.alone = this.root.dataset.measured = "";
     this.drafter.empty("Press Run: the text appears here.");
     this.plain.empty();
@@ -179,11 +179,6 @@ export class Stage {
   #drawn() {
     const newest = this.drafter.cycles.at(-1);
     if (this.pinned === null) this.#show(newest);
-    for (const [kind, node] of this.alone) {
-      const { length } = this.drafter.view.text.querySelectorAll(`.token.${kind}`);
-      node.hidden &&= !length;
-      node.lastChild.textContent = String(length);
-    }
     this.#buttons();
     this.tell();
   }
@@ -261,9 +256,11 @@ export class Stage {
     const alone = view.text.querySelector(".changed") && "A drafter this small soon repeats itself: alone, it only keeps the text going.";
     const small = link ? [alone ? `${link} ${alone}` : link] : [this.complete && this.#again, ENDINGS[ended?.end], head?.by];
     this.costs.textContent = ended && !this.stale && !link ? this.#costs() : "";
-    const kept = drafter.pace[0];
-    const right = drafter.cycles.reduce((sum, { accepted }) => sum + accepted.length, 0);
-    [right, kept - right].forEach((count, at) => (this.counts[at].textContent = kept ? String(count) : ""));
+    for (const [node, counted] of this.key) {
+      const { length } = view.text.querySelectorAll(counted);
+      node.hidden &&= !length;
+      node.lastChild.textContent = String(length || "");
+    }
     said.textContent = said.title = [this.stale, ...small].filter(Boolean).join(" · ");
   }
 
@@ -301,7 +298,7 @@ export class Stage {
 
   get #unchecked() {
     const { ended, view } = this.drafter;
-    const alone = many(view.text.querySelectorAll(".token.offline").length, "token");
+    const alone = many(view.text.querySelectorAll(".offline").length, "token");
     return ended.end === "offline" ? `The connection did not come back in time, so the run ended. Unchecked: ${alone}, written alone.` : "";
   }
 
