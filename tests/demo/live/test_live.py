@@ -229,7 +229,8 @@ def test_a_run_waits_for_its_connection_after_the_last_token_that_is_written_alo
 
     page = Page(real, act)
     page.ask("run", prompt="Tell me a story.", method="moa", tokens=40)
-    assert came["offline"] - came["first"] > 0.5 and came["offline"] < came["offline end"] - 0.5
+    assert came["offline"] - came["first"] > 0.5  # it had written for longer than it waits
+    assert came["offline end"] - came["offline"] > 0.4  # the last token is told a little late
 
 
 def test_in_a_lesson_a_cut_may_last_until_somebody_else_waits(real, monkeypatch):
