@@ -11,7 +11,7 @@ from demo.common.by_method import RATE, TAU, figures, times
 from demo.common.charts import PATTERNS, latency, signed
 from demo.common.elements import STOPPING, component, plot, say, words
 from demo.common.figures import about_of, leaders, listed
-from demo.common.methods import VANILLA
+from demo.common.methods import VANILLA, label
 from demo.compare.race import race, recorded_race
 from demo.compare.rows import Row, digits, rows, table
 from demo.compare.run import Comparison, compare
@@ -24,9 +24,9 @@ TABLE_NOTE = (
     "τ: acceptance length, new tokens per model call after the prompt’s, the model’s own token "
     "included. Figures are from each method’s run with the median tokens/s (of two runs, the "
     "slower); ranges cover all runs. Tokens/s include the prompt’s call; decoding alone does not. "
-    "Acceptance rate: accepted guesses of all. Tree: depth-breadth-budget, or auto with the mean "
-    "number of guesses. Rounding can change a text where two tokens are almost equally probable; "
-    "then the gap between their logits is small."
+    "A larger tree has more guesses accepted, but a smaller share of them. Tree: "
+    "depth-breadth-budget, or auto with the mean number of guesses. Rounding can change a text "
+    "where two tokens are almost equally probable; then the gap between their logits is small."
 )
 
 
@@ -81,7 +81,7 @@ def run(engine: Engine, comparison: Comparison, should_stop: Stop) -> Iterator[d
 
 
 def verdict(rows: Sequence[Row]) -> list[str]:
-    """Who wrote fastest, tokens per call, and whether the text is plain decoding's."""
+    """How fast MoA wrote, tokens per call, and whether the text is plain decoding's."""
     measured = [row for row in rows if row.rate and row.tau]
     drafting = [row for row in measured if row.method != VANILLA]
     if len(measured) < 2 or not drafting:
@@ -92,27 +92,50 @@ def verdict(rows: Sequence[Row]) -> list[str]:
     length = f"tokens per model call: {taus}" + " (each with its own trees)" * own
     once = all(row.runs == 1 for row in measured)
     speed = _speed(measured) + " One run each: a small lead may be chance." * once
-    return [speed, length, _texts(measured)]
+    return [speed, length, *_cost(drafting), _texts(measured)]
 
 
 def _speed(measured: Sequence[Row]) -> str:
-    """Who wrote fastest, against plain decoding, or else against the next."""
+    """The first drafter, MoA if it ran, against plain decoding or else the best other; who won."""
     rates = {row.label: row.rate for row in measured if row.rate}
-    order, ahead = sorted(rates, key=lambda name: -rates[name].middle), leaders(rates)
-    plain = next((row for row in measured if row.method == VANILLA), None)
-    over = plain.label if plain else order[1]
+    first = next(row.label for row in measured if row.method != VANILLA)
+    plain, ahead = label(VANILLA), leaders(rates)
+    over = plain if plain in rates else max(set(rates) - {first}, key=lambda one: rates[one].middle)
+    whose = {plain: "plain decoding"}
     times = {name: f"{digits(one.over(rates[over]).middle, 'ratio')} ×"
-             for name, one in rates.items() if name != over}  # fmt: skip
-    whose = "plain decoding’s speed" if plain else f"{over}’s speed"
-    if len(ahead) > 1:
-        told = listed([times[name] for name in ahead if name in times])
-        said = f"Who wrote fastest is too close to call: the runs of {listed(ahead)} overlap"
-        level = [name for name in ahead if name in times and rates[name].overlaps(rates[over])]
-        unsure = f"; {listed(level)} may be no faster" * bool(over not in ahead and level)
-        return f"{said} ({told} {whose}{unsure})." if plain else f"{said}."
-    if ahead == [over]:
-        return f"Plain decoding wrote fastest: {order[1]} reached {times[order[1]]} {whose}."
-    return f"{ahead[0]} wrote fastest: {times[ahead[0]]} {whose}."
+             for name, one in rates.items()}  # fmt: skip
+    said = f"{first} reached {times[first]} {whose.get(over, over)}’s speed"
+    named = [whose.get(one, one) + f" ({times[one]})" * (one not in (first, over)) for one in ahead]
+    if ahead == [first]:
+        said += ", the fastest here."
+    elif len(ahead) == 1:
+        said += f"; {named[0]} was the fastest."
+    else:
+        said += f"; the fastest is too close to call: runs of {listed(named)} overlap."
+    behind = rates.get(plain) if plain not in ahead else None
+    known = dict.fromkeys([first, *ahead])
+    slow = [name for name in known if behind and rates[name].overlaps(behind)]
+    return said + f" {listed(slow)} may be no faster than plain decoding." * bool(slow)
+
+
+def _cost(drafting: Sequence[Row]) -> list[str]:
+    """Why the method with the most tokens per call is not the fastest."""
+    most = max(drafting, key=lambda row: row.tau.middle if row.tau else 0)
+    best = max(drafting, key=lambda row: row.rate.middle if row.rate else 0)
+    (long, drafts), (short, others) = (
+        (sum(spent.values()), spent["draft"]) for spent in map(_spent, (most, best))
+    )
+    if most is best or long <= short:
+        return []
+    return [
+        f"more tokens per call, yet not faster: a cycle of {most.label} takes {long:.0f} ms, "
+        f"{drafts:.0f} of them to draft; one of {best.label} {short:.0f}, {others:.0f} to draft"
+    ]
+
+
+def _spent(row: Row) -> dict[str, float]:
+    """Milliseconds of a mean cycle, by phase."""
+    return {phase: 1000 * row.trace.seconds[phase] / row.cycles for phase in PATTERNS}
 
 
 def _texts(rows: Sequence[Row]) -> str:
@@ -131,11 +154,7 @@ def told(said: Sequence[str]) -> str:
 def charts(rows: Sequence[Row]) -> dict[str, Any]:
     """τ, speed, when each token came, and where a cycle's time goes, by name."""
     rates = {row.method: row.rate for row in rows if row.rate}
-    spent = {
-        row.method: {phase: 1000 * row.trace.seconds[phase] / row.cycles for phase in PATTERNS}
-        for row in rows
-        if row.cycles > 0
-    }
+    spent = {row.method: _spent(row) for row in rows if row.cycles > 0}
     return {
         "tau": figures({row.method: row.tau for row in rows if row.tau}, *TAU),
         "rate": figures(rates, *RATE[:2], 1),

@@ -103,7 +103,7 @@ def _shown(row: Row, greedy: bool) -> dict[str, str]:
         "Tokens/s (min–max)": _ranged(row.rate, "rate"),
         "Decoding alone": digits(row.decoding and row.decoding.middle, "rate"),
         "Model calls": str(row.trace.target_calls),
-        "Acceptance rate": f"{100 * accepted / drafted:.1f} %" if drafted else "–",
+        "Guesses accepted": _share(accepted, drafted),
         f"Same text as plain {how}?": _sameness(row),
         "Speed-up over plain": f"{digits(row.speedup, 'ratio')} ×" if row.speedup else "–",
         "Tree": _tree(row),
@@ -116,6 +116,10 @@ def _tree(row: Row) -> str:
     mean = drafts(row.trace)[0] / row.cycles if row.cycles > 0 else 0
     auto = row.tree is not None and row.tree.auto
     return f"auto, {mean:.1f} guesses" if auto else str(row.tree or "–")
+
+
+def _share(accepted: int, drafted: int) -> str:
+    return f"{accepted} of {drafted} ({100 * accepted / drafted:.0f} %)" if drafted else "–"
 
 
 def _ranged(spread: Spread | None, kind: str) -> str:
