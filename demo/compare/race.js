@@ -42,11 +42,15 @@ export function mount({ element, props, watch }) {
     if (!race) return;
     lanes = race.lanes.map(track);
     finish = Math.max(0, ...lanes.map(({ total }) => total));
+    const sharing = (place) => place !== null && lanes.filter(({ rank }) => rank === place).length > 1;
+    for (const one of lanes) {
+      one.called = one.rank === null ? "" : PLACES[one.rank] + (sharing(one.rank) ? " (tie)" : "");
+      one.fill.style.width = `${(100 * one.total) / finish}%`;
+    }
     const which = race.repeats > 1 ? ` (the median of ${race.repeats})` : "";
-    const whose = race.recorded ? `Recorded with the prompt “${race.recorded}”. ` : "";
-    const sharing = (place) => lanes.filter(({ rank }) => rank === place).length;
-    for (const one of lanes) one.called = one.rank === null ? "" : PLACES[one.rank] + (sharing(one.rank) > 1 ? " (tie)" : "");
-    note.textContent = `${whose}In real time. Each method ran alone; this replays its measured run${which}, the prompt’s call included.`;
+    const tie = lanes.some(({ rank }) => sharing(rank)) ? " Tie: their repeats overlap." : "";
+    const whose = race.recorded ? ` Recorded with the prompt “${race.recorded}”` : "";
+    note.textContent = `A shorter bar is faster. Each method ran alone; this replays its measured run${which} in real time.${tie}${whose}`;
     root.dataset.race = race.id;
     player.seek(Infinity);
     if (!calm.matches) watchFor();

@@ -47,6 +47,7 @@ def build(shared: Shared) -> gr.Textbox:
                 _named(engine), value=usual(engine), elem_id="compare-methods",
                 label=f"Methods: {FEWEST} to {MOST}",
             )  # fmt: skip
+            gr.Checkbox(False, label="Show all methods", elem_id="compare-more")
             made["repeats"] = control("repeats", "compare-")
     made |= folded("compare-", "tokens", "temperature", "seed")
     parts = {"status": status, **results()}
@@ -70,7 +71,9 @@ def build(shared: Shared) -> gr.Textbox:
 
 
 def _named(engine: Engine, target: str = "") -> list[tuple[str, str]]:
-    return [(label(name), name) for name in engine.methods(target)]
+    """Every method; the usual ones come first, and style.css folds away those after the third."""
+    named = [*usual(engine, target), *engine.methods(target)]
+    return [(label(name), name) for name in dict.fromkeys(named)]
 
 
 def comparison_of(

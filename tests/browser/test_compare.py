@@ -35,6 +35,10 @@ STOP_WHEN_FAR = """() =>
 BARS = """() => [...document.querySelectorAll('#compare-race .track')].map((track, at) => [
     track.querySelector('progress').value,
     parseInt(document.querySelectorAll('#compare-race .lane .state')[at].textContent)])"""
+# The bars' widths, and their seconds.
+LONG = """() => [...document.querySelectorAll('#compare-race .track')].map((track) => [
+    track.querySelector('progress').offsetWidth,
+    parseFloat(track.querySelector('.time').textContent)])"""
 DIMMED = "old => (getComputedStyle(document.querySelector('#compare-results')).opacity < 1) == old"
 
 
@@ -55,7 +59,7 @@ def test_a_comparison_is_the_same_in_table_charts_verdict_and_race(page):
     found = table(page)
     assert [row["Method"] for row in found] == ["MoA N=0", "EAGLE-2", "Plain"]
     assert found[0]["τ"] in page.inner_text("#compare-verdict")
-    assert "wrote " in page.inner_text("#compare-verdict .conclusion")
+    assert "MoA N=0 reached " in page.inner_text("#compare-verdict .conclusion")
     assert {row["Same text as plain greedy?"] for row in found} == {"yes", "–"}
     assert {row["Tree"].split(",")[0] for row in found} == {"auto", "–"}
     check_race(page)
@@ -90,6 +94,21 @@ def check_race(page):
     assert "One run each" in page.inner_text("#compare-verdict")  # so there are no places
     assert not any(race.locator(".place").all_inner_texts())
     assert {bar for bar, _ in page.evaluate(BARS)} == {1}  # all have come to the end
+    widths, seconds = zip(*page.evaluate(LONG), strict=True)
+    shares = [one / max(widths) for one in widths]
+    assert shares == pytest.approx([one / max(seconds) for one in seconds], abs=0.02)
+
+
+def test_other_methods_are_folded_away_unless_one_is_chosen(page):
+    shown = page.locator("#compare-methods label:visible")
+    assert shown.all_inner_texts() == ["MoA N=0", "EAGLE-2", "Plain"]
+    page.get_by_label("Show all methods").check()
+    other = page.get_by_role("checkbox", name="MoA N=1", exact=True)
+    other.check()
+    page.get_by_label("Show all methods").uncheck()
+    assert shown.count() > 3
+    other.uncheck()
+    assert shown.count() == 3
 
 
 def test_a_recorded_race_is_whole_before_it_is_seen(page):
