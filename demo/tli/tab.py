@@ -9,6 +9,7 @@ import gradio as gr
 
 from demo.common.elements import words
 from demo.common.figures import Spread, leaders, listed, many
+from demo.common.measure import WARM_UP
 from demo.common.methods import RIVAL, VANILLA, family, label, ordered, tli_of
 from demo.compare import tab as compare
 from demo.compare.run import MOST
@@ -26,14 +27,19 @@ from moa_core.drafters.names import method_name
 
 ID, TITLE = "tli", "Layers (TLI)"
 TREE = TreeSettings(5, 4, 11)  # one tree for all, so that only N differs
-TOKENS = 96  # of each run of a comparison: it has many
+TOKENS, REPEATS = 96, 3  # of a comparison: it has many runs
 RECORDED = "Same tree float32"  # the benchmark with this tree
 ABOUT = (
-    "<p>A drafter may borrow the large model’s last N layers (target layer inference, TLI): each "
-    "guess then runs through them, too. Guesses may get better, but take longer. For every N, the "
-    "text is the large model’s own.</p>"
+    "<p>A drafter may send each guess through the large model’s last N layers (target layer "
+    "inference, TLI). Guesses may get better, but take longer. The text stays the large model’s "
+    "own.</p>"
 )
 CARD = "drafters.txt"  # the page's copy of the drafters' card
+# Of the drafters that come with the program.
+TRAINED = (
+    f'<a href="{CARD}" target="_blank">N\u00a0=\u00a01 was trained least, N\u00a0=\u00a03 longest'
+    "</a>: that is part of the difference."
+)
 NTH = "N\u00a0=\u00a0{}"
 
 
@@ -52,7 +58,7 @@ def build(shared: Shared) -> None:
                 gains = words(gains_html(*recorded, chosen=focus.value), elem_id="layers-gains")
                 mark = partial(gains_html, *recorded)
                 focus.change(lambda n: mark(chosen=n), focus, gains, queue=False, **PRIVATE)
-            link = words(link_html(engine), elem_id="layers-link")
+            link = words(link_html(engine, "", *recorded[:1]), elem_id="layers-link")
     shared.target.change(
         lambda target: (gr.update(**choices(engine, target)), link_html(engine, target)),
         shared.target, [focus, link], queue=False, **PRIVATE,
@@ -66,19 +72,26 @@ def choices(engine: Engine, target: str = "") -> dict[str, Any]:
     return {"choices": [(f"N = {stop}", stop) for stop in stops], "value": stops[0]}
 
 
-def link_html(engine: Engine, target: str = "") -> str:
-    """A link that compares every trained N, with one tree, in Side by side; "" if there is none."""
+def link_html(engine: Engine, target: str = "", found: Recording | None = None) -> str:
+    """A link that compares every trained N, with one tree, in Side by side; "" if there is none.
+
+    found   a recording of this target, which tells how long that takes
+    """
     if not (stops := engine.stops(target)):
         return ""
     beside = [name for name in (VANILLA, RIVAL) if name in engine.methods(target)]
     methods = ordered([*(method_name("moa", stop) for stop in stops), *beside][:MOST])
-    given = {"methods": methods, "tokens": TOKENS, **TREE.as_dict()}
+    given = {"methods": methods, "repeats": REPEATS, "tokens": TOKENS, **TREE.as_dict()}
     _, query = address_of(compare.ID, given)
+    known = found.methods if found else {}
+    rates = [known[name]["tokens_per_second"] for name in methods if name in known]
+    seconds = sum((REPEATS * TOKENS + WARM_UP) / rate for rate in rates)
+    time = f", about {seconds:.0f} s at the recorded speeds" * (len(rates) == len(methods))
     return (
         f'<p><a class="quiet-button" href="{escape(query)}" data-press="{PRESSED[compare.ID]}">'
-        "Compare these N on your own prompt →</a></p>"
-        f"<p class='note'>Side by side then runs {listed([*map(label, methods)])} in turns, with "
-        "one tree for all.</p>"
+        f"Compare these N on your own prompt: {REPEATS * len(methods)} runs →</a></p>"
+        f"<p class='note'>In Side by side, {listed([*map(label, methods)])} take turns, {REPEATS} "
+        f"times each, with one tree for all{time}.</p>"
     )
 
 
@@ -120,44 +133,41 @@ def gains_html(found: Recording, sized: Recording | None = None, chosen: int = 0
                   for name, cells in rows.items())
         for group, rows in groups.items() if any(rows.values())
     )  # fmt: skip
-    taus = [here[n]["tau"] for n in sorted(here)]
-    why = ", so a larger N does not always gain here" * (taus != sorted(taus))
     return (
         f'<table class="beside"><thead>{row("th", "", (NTH.format(n) for n in every))}</thead>'
         f"<tbody>{body}</tbody>"
         f"</table><p class='note'>Recorded: {escape(found.target)}, {found.precision}, "
         f"{many(found.methods[VANILLA]['prompts'], 'prompt')}. "
-        + "–: not trained. "
-        * bool({*paper} - {*here})
-        + "Each N has its own drafter, "
-        f'<a href="{CARD}" target="_blank">not all trained equally long</a>{why}.</p>'
+        "Each N has its own drafter." + " –: not trained." * bool({*paper} - {*here}) + "</p>"
     )
 
 
 def advice_html(found: Recording | None = None, sized: Recording | None = None) -> str:
-    """Which N to take and why; what would settle it, where it is too close to call."""
+    """Which N to take, or that none is clearly the fastest; then what a larger N trades."""
     here = _by_n(found.methods) if found else {}
     if not found or len(here) < 2:
         return "".join(f'<p class="conclusion">Only N = {n} is measured here.</p>' for n in here)
     raced = _by_n(sized.methods if sized else {}) or here
-    taus, rates = (
-        {NTH.format(n): Spread(one[key], *one[f"{key}_spread"]) for n, one in raced.items()}
-        for key in ("tau", "tokens_per_second")
-    )
-    (fastest, *level), (most, *close) = leaders(rates), leaders(taus)
-    times = next(one["speedup"] for n, one in raced.items() if NTH.format(n) == fastest)
-    gains = f"the most tokens per model call ({taus[most].middle:.2f})"
-    why = f" and gains {gains}" if most == fastest else f"; {most} gains {gains}"
-    take = f"{fastest} was the fastest here" if level else f"Take {fastest}: it is the fastest here"
-    said = f"{take} ({times:.2f} × plain decoding){why}."
-    doubt = f" Speed: {listed(level)} may be as fast, the passes overlap." if level else ""
-    if close:
-        prompts = found.methods[VANILLA]["prompts"]
-        doubt += (
-            f" Tokens per call: with {many(prompts, 'prompt')}, the lead of {most} over "
-            f"{listed(close)} may be chance."
+    rates = {n: Spread(one["tokens_per_second"], *one["tokens_per_second_spread"])
+             for n, one in raced.items()}  # fmt: skip
+    (fastest, *level), few, most = leaders(rates), min(here), max(here)
+    times = sorted(one["speedup"] for one in raced.values())
+    said = f"Take {NTH.format(fastest)}: it is the fastest here ({times[-1]:.2f} × plain decoding)."
+    if level:
+        said = (
+            f"Here no N is clearly the fastest: {times[0]:.2f} to {times[-1]:.2f} × plain decoding."
         )
-    return f'<p class="conclusion">{said}</p>' + f"<p><b>Not certain.</b>{doubt}</p>" * bool(doubt)
+    ends = [here[n] for n in (few, most)]
+    gains = [Spread(one["tau"], *one["tau_spread"]) for one in ends]
+    drafting = [phase_times(one)["draft"] for one in ends]
+    way, but = ("rise", "but") if gains[1].middle > gains[0].middle else ("fall", "and")
+    unsure = f" (perhaps by chance: {many(ends[0]['prompts'], 'prompt')})"
+    trade = (
+        f"From {NTH.format(few)} to {NTH.format(most)}, tokens per model call {way} from "
+        f"{gains[0].middle:.2f} to {gains[1].middle:.2f}{unsure * gains[0].overlaps(gains[1])}, "
+        f"{but} a cycle’s drafts take {drafting[1]:.1f} ms instead of {drafting[0]:.1f}."
+    )
+    return f'<p class="conclusion">{said}</p><p>{trade} {TRAINED}</p>'
 
 
 def _column(methods: dict[int, dict[str, Any]], key: str, unit: str = "") -> dict[int, str]:

@@ -26,8 +26,8 @@ def test_the_drawing_follows_the_n_in_focus_beside_what_each_n_gains(page):
     assert f"{recorded.methods['moa-n0']['tau']:.2f}" in rows[5] and "4.56" in rows[9]
     marked = page.locator("#layers-gains .chosen").all_inner_texts()
     assert marked[0].replace("\u00a0", " ") == "N = 1" and "4.56" in marked
-    assert "fastest here" in page.inner_text("#layers-about .conclusion")
-    card = page.request.get(page.locator("#layers-gains a").evaluate("one => one.href"))
+    assert "the fastest" in page.inner_text("#layers-about .conclusion")
+    card = page.request.get(page.locator("#layers-about a").evaluate("one => one.href"))
     assert "How they were trained" in card.text()
     for _ in every_look(page):
         assert can_be_read(
