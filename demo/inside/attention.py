@@ -6,8 +6,10 @@ The functions below `look_inside` are pure and run no model.
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from html import escape
+from itertools import accumulate
 from pathlib import Path
 from statistics import fmean
+from typing import Any
 
 import plotly.graph_objects as go
 
@@ -20,12 +22,10 @@ from demo.worker import Stop
 from demo.zero import borrow
 from moa_core.decoding.trace import Prefilled, Trace
 from moa_core.drafters.attention import Looks, look
-from moa_core.drafters.base import Drafter
 from moa_core.drafters.moa import MoADrafter
 from moa_core.errors import UserError
-from moa_core.model.target import Target
 
-NEAR = 24  # tokens before the root with their own row
+NEAR = 24  # tokens of the visitor's prompt and the answer with their own row
 Matrix = list[list[float]]
 
 
@@ -34,18 +34,20 @@ class Look:
     """Attention in a cycle.
 
     cycle    which one, from 0
-    tokens   texts of the newest verified tokens, and before them of the most read earlier one
-    earlier  how many others there are before; None if not even that one
+    root     the text of the newest token, after which is drafted
+    tokens   texts of the newest tokens of prompt and answer, and before them of the most read other
+    others   how many more there are, earlier or of the chat template; None if not even that one
     layers   LSA over the layers, the mean of its heads: of the newest tokens [rows, L], and over
              every verified token [L]; None without LSA
-    text     [H, tokens] CA over the memories of `tokens`; [H, 1 + tokens] with `earlier` ones,
-             together in the first column
+    text     [H, tokens] CA over the memories of `tokens`; [H, 1 + tokens] with the others, together
+             in the first column
     tli      of the drafter
     """
 
     cycle: int
+    root: str
     tokens: list[str]
-    earlier: int | None
+    others: int | None
     layers: tuple[Matrix, list[float]] | None
     text: Matrix
     tli: int
@@ -73,10 +75,14 @@ def look_inside(engine: Engine, trace: Trace, cycle: int) -> Look:
     if reason or not 0 <= cycle < len(cycles):
         raise UserError(reason or "There is no such cycle in this run.")
     name, method = _installed(engine, trace), name_of(trace)
-    ids = [token for event in trace.of(Prefilled) for token in event.prompt_ids]
-    ids = [*ids, *trace.output_ids][: cycles[cycle][0].position + 1]
+    asked = [token for event in trace.of(Prefilled) for token in event.prompt_ids]
+    ids = [*asked, *trace.output_ids][: cycles[cycle][0].position + 1]
     [looks] = borrow(engine, 1, looked, method, name, ids, should_stop=lambda: False)
-    return _look(engine.target(name), engine.drafter(method, name), ids, looks, cycle)
+    tokenizer, drafter = engine.target(name).tokenizer, engine.drafter(method, name)
+    assert isinstance(drafter, MoADrafter) and tokenizer is not None
+    *texts, root = [tokenizer.decode([token]) for token in ids]
+    own = own_words(texts, len(asked), str(trace.about.get("prompt", "")).strip())[-NEAR:]
+    return Look(cycle, root, *_rows(texts, looks, own), drafter.tli)
 
 
 def looked(engine: Engine, method: str, target: str, ids: list[int], _: Stop) -> Iterator[Looks]:
@@ -94,38 +100,51 @@ def _installed(engine: Engine, trace: Trace) -> str | None:
     return next((name for name in engine.installed if wanted in (name, Path(name).name)), None)
 
 
-def _look(target: Target, drafter: Drafter, ids: Sequence[int], looks: Looks, cycle: int) -> Look:
-    assert isinstance(drafter, MoADrafter) and target.tokenizer is not None
-    texts = [target.tokenizer.decode([token]) for token in ids[:-1]]
-    text = looks.text[:, -NEAR:].tolist()
-    tokens, earlier = texts[-NEAR:], None
-    if len(texts) > NEAR:
-        before = looks.text[:, :-NEAR]
+def own_words(texts: Sequence[str], asked: int, prompt: str) -> list[int]:
+    """The places of the visitor's prompt and of the answer, without the chat template around them;
+    every place if the prompt is not found. asked: how many tokens come before the answer."""
+    start = "".join(texts[:asked]).rfind(prompt)
+    if not prompt or start < 0:
+        return [*range(len(texts))]
+    stop = start + len(prompt)
+    return [
+        place
+        for place, end in enumerate(accumulate(map(len, texts)))
+        if place >= asked or (end > start and end - len(texts[place]) < stop)
+    ]
+
+
+def _rows(texts: Sequence[str], looks: Looks, own: Sequence[int]) -> tuple[Any, ...]:
+    """The tokens with their own row, how many are together, and their weights, as in `Look`."""
+    text, tokens, others = looks.text[:, own].tolist(), [texts[place] for place in own], None
+    if rest := sorted({*range(len(texts))} - {*own}):
+        before = looks.text[:, rest]
         most = int(before.mean(0).argmax())
-        tokens, earlier = [texts[most], *tokens], len(texts) - NEAR - 1
-        own = before[:, most]
-        firsts = zip((before.sum(1) - own).tolist(), own.tolist(), text, strict=True)
-        text = [[rest, one, *row] for rest, one, row in firsts]
+        tokens, others = [texts[rest[most]], *tokens], len(rest) - 1
+        one = before[:, most]
+        firsts = zip((before.sum(1) - one).tolist(), one.tolist(), text, strict=True)
+        text = [[together, single, *row] for together, single, row in firsts]
     layers = None
     if looks.layers is not None:
         mean = looks.layers.mean(1)
-        layers = mean[-NEAR:].tolist(), mean.mean(0).tolist()
-    return Look(cycle, tokens, earlier, layers, text, drafter.tli)
+        layers = mean[own].tolist(), mean.mean(0).tolist()
+    return tokens, others, layers, text
 
 
 def layers_chart(looked: Look) -> go.Figure | None:
     """LSA's chart; None without LSA."""
-    return looked.layers and layers_read(*looked.layers, looked.tokens[-NEAR:], looked.tli)
+    shown = looked.tokens[looked.others is not None :]
+    return looked.layers and layers_read(*looked.layers, shown, looked.tli)
 
 
 def text_chart(looked: Look) -> go.Figure:
-    others = [] if looked.earlier is None else [f"({looked.earlier} earlier)"]
+    others = [] if looked.others is None else [f"{looked.others}\u00a0others"]
     return text_read(looked.text, [*others, *looked.tokens], len(looked.tokens))
 
 
 def takeaway(looked: Look, trace: Trace) -> str:
-    """What the charts show, and of which run, as HTML."""
-    said, tokens = "", looked.tokens
+    """What the charts show, and what is remarkable about it, as HTML."""
+    said, more, tokens = "", "", looked.tokens
     if looked.layers:
         _, mean = looked.layers
         bars = {group: fmean(mean[at] for at in group) for group in grouped(len(mean), looked.tli)}
@@ -134,13 +153,13 @@ def takeaway(looked: Look, trace: Trace) -> str:
         which = f"layer {most[0] + 1}" if one else f"layers {most[0] + 1} to {most[-1] + 1}"
         share = f"{bars[most]:.0%}{'' if one else ' each, on average'}"
         said = f"{which} of {len(mean)} ({share}; an even share is {1 / len(mean):.0%}) and "
+        more = f"EAGLE-2 sees only the last layer; here {1 - mean[-1]:.0%} is from the others. "
     read = [fmean(column) for column in zip(*looked.text, strict=True)][-len(tokens) :]
     best = sorted(range(len(tokens)), key=lambda place: -read[place])[:2]
-    named = " and ".join(
-        f"“{short(tokens[place].strip() or tokens[place])}” ({read[place]:.0%})" for place in best
-    )
-    about = f"{trace.about.get('target')}, {label(name_of(trace))}, cycle {looked.cycle + 1}"
+    named = " and ".join(f"“{short(tokens[place])}” ({read[place]:.0%})" for place in best)
     return (
-        f'<p class="conclusion">The drafter reads most from {said}the tokens {escape(named)}.</p>'
-        f'<p class="note">{escape(about)} of “{escape(str(trace.about.get("prompt", "")))}”</p>'
+        f'<p class="conclusion">To guess what follows “{escape(short(looked.root))}”, the drafter '
+        f"looked most at {said}the tokens {escape(named)}.</p>"
+        f'<p class="note">{more}Cycle {looked.cycle + 1} of '
+        f"“{escape(str(trace.about.get('prompt', '')))}”</p>"
     )

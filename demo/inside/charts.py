@@ -5,6 +5,7 @@ Rows are tokens in reading order. Texts are escaped, because plotly reads tags i
 
 import html
 import math
+import re
 from collections.abc import Sequence
 from statistics import fmean
 from typing import Any
@@ -14,7 +15,7 @@ from plotly.subplots import make_subplots
 
 from demo.common.charts import ACCEPTED, BONUS, DOTTED, bars, look, told
 
-ROW = 20  # px per token
+ROW = 18  # px per token
 LONGEST = 14  # characters of a token in a label
 COLUMNS = 12  # of a map of layers; more of them are grouped
 MOST = 3  # layers or tokens named in a chart's words
@@ -45,15 +46,14 @@ def layers_read(near: Rows, mean: Sequence[float], tokens: Sequence[str], tli: i
     ]
     figure.add_trace(bars(places, mean, tints, "", patterns, hover), 1, 1)
     figure.add_trace(_map(near, places, tokens, "column"), 2, 1)
-    title = "LSA over the target’s layers"
     size = len(groups[0])
-    each = f", the mean of {size} at a time" if size > 1 else ""
-    axis = "layer of the target" + ", the first of each group" * bool(each)
-    _lay_out(figure, title + each, axis, len(tokens), 250)
+    axis = "layer of the target" + f", {size} at a time" * (size > 1)
+    title = f"Which of the target’s {count} layers it reads (LSA)"
+    _lay_out(figure, title, axis, len(tokens), 270)
     figure.update_xaxes(tickvals=places, ticktext=firsts, range=[0.5, len(groups) + 0.5],
                         showgrid=False)  # fmt: skip
     figure.update_xaxes(title_text="", row=1, col=1)
-    figure.update_yaxes(tickformat=".0%", nticks=4, row=1, col=1)
+    figure.update_yaxes(tickformat=".0%", nticks=4, title_text="all tokens", row=1, col=1)
     figure.update_yaxes(_ticks(tokens), row=2, col=1)
     figure.add_hline(1 / count, line=DOTTED, row=1, col=1, annotation_text="even share",
                      annotation_position="top left", annotation_font_size=11)  # fmt: skip
@@ -99,14 +99,14 @@ def text_read(near: Rows, tokens: Sequence[str], listed: int) -> go.Figure:
     figure.add_trace(bars(range(len(tokens)), mean, ACCEPTED, hover=hover, lying=True), 1, 1)
     figure.add_trace(_map(by_token, heads, tokens, "head"), 1, 2)
     figure.data[1].zmax = max(map(max, by_token[-listed:]))
-    _lay_out(figure, "CA over the text", "head of CA", len(tokens), 160)
-    figure.update_xaxes(title_text="mean of the heads", tickformat=".0%", nticks=3, row=1, col=1)
+    _lay_out(figure, "Which tokens it reads (CA)", "each head", len(tokens), 180)
+    figure.update_xaxes(title_text="all heads, mean", tickformat=".0%", nticks=3, row=1, col=1)
     figure.update_xaxes(dtick=1 if len(near) <= 16 else 8, showgrid=False, row=1, col=2,
                         rangemode="normal")  # fmt: skip
     figure.update_yaxes(_ticks(tokens), row=1, col=1)
     figure.update_yaxes(autorange="reversed", showgrid=False, row=1, col=2)
     own = len(tokens) - listed
-    names = [f"“{token.strip() or short(token)}”" for token in tokens[own:]]
+    names = [f"“{short(token)}”" for token in tokens[own:]]
     return told(figure, _most(mean[own:], names))
 
 
@@ -126,13 +126,14 @@ def _map(weights: Rows, columns: Sequence[int], tokens: Sequence[str], kind: str
         colorbar={
             "orientation": "h", "yref": "container", "y": 0.01, "yanchor": "bottom",
             "thickness": 8, "tickformat": ".0%", "tickangle": 0, "nticks": 5, "outlinewidth": 0,
+            "title": {"text": "share of the attention", "side": "top", "font": {"size": 13}},
         },
     )  # fmt: skip
 
 
 def _lay_out(figure: go.Figure, title: str, x: str, rows: int, around: int) -> None:
     plain = look(title, x, "")
-    margin = {"l": 112, "r": 8, "t": 64, "b": 96}
+    margin = {"l": 112, "r": 8, "t": 64, "b": 116}
     figure.update_layout(plain, height=ROW * rows + around, margin=margin, showlegend=False)
     figure.update_xaxes(plain.xaxis, tickangle=0).update_yaxes(plain.yaxis)
 
@@ -151,6 +152,9 @@ def _escaped(tokens: Sequence[str]) -> list[str]:
 
 
 def short(token: str) -> str:
-    """A token as a label: white space is visible, long tokens are cut."""
-    shown = token.replace("\n", "↵").replace("\t", "⇥").replace(" ", "␣") or "∅"
+    """A token as a label, without the space before a word; long ones are cut."""
+    shown = (
+        re.sub(r"^ (?=\S)", "", token).replace("\n", "↵").replace("\t", "⇥").replace(" ", "␣")
+        or "∅"
+    )
     return shown if len(shown) <= LONGEST else f"{shown[: LONGEST - 1]}…"

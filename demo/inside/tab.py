@@ -20,15 +20,15 @@ from moa_core.text import record_words, tokenizer_of
 
 ID, TITLE = "inside", "Inside a cycle"
 READ = (
-    "<p><b>LSA</b>, layer self-attention: how much the drafter reads from each layer of the "
-    "target, token by token. <b>CA</b>, cross-attention: which tokens’ memories it reads to draft "
-    "this cycle. A stronger colour means more attention. The rows are the newest tokens; above "
-    "them the most read of the earlier ones, and all other earlier ones together.</p>"
+    "<p>A stronger colour is more. <b>LSA</b>, layer self-attention, sums up each token’s layers "
+    "in one memory. <b>CA</b>, cross-attention, reads these memories. A row is a token: the newest "
+    "of prompt and answer, and above them the others, such as the chat template’s, the most read "
+    "one of these by itself.</p>"
 )
 Pair = tuple[Trace, Trace | None]  # a run, and another method's run of the same prompt
 ASK = (
-    "Which layers of the target does the drafter read, and which tokens? This computes its "
-    "attention at the cycle that you have open."
+    "EAGLE-2 sees only the target’s last layer, MoA all of them. Which layers did the drafter look "
+    "at in this cycle, and which tokens?"
 )
 
 

@@ -47,14 +47,15 @@ export function mount({ element, props, watch, trigger }) {
   const tip = tipBox();
   const doing = matchMedia("(hover: none)").matches ? "Tap a guess" : "Point at a guess, or use Tab and the arrow keys,";
   const hint = el("p", "hint", `${doing} to see its probabilities.`);
-  add(root, about, controls, said, before, legend, tree, hint, rival, tip);
+  const idea = el("p", "hint", "In each cycle the drafter guesses a tree of tokens. The target checks all of them in one call; the path that is its own text is kept.");
+  add(root, idea, controls, said, before, legend, tree, hint, rival, about, tip);
 
   // The chat template's words around the prompt, which only some want to see.
   let templated = false;
   const plain = (prompt) => prompt.replace(/^[^]*<\|im_start\|>user\n/, "").replace(/<\|im_end\|>[^]*$/, "\n");
-  const template = button("quiet-button", "Show the prompt as the model reads it", () => {
+  const template = button("quiet-button", "Show the chat template", () => {
     templated = !templated;
-    template.textContent = templated ? "Show the prompt alone" : "Show the prompt as the model reads it";
+    template.textContent = `${templated ? "Hide" : "Show"} the chat template`;
     if (trace) show(place);
     before.scrollTop = 0; // where the prompt is
   });
@@ -207,9 +208,9 @@ export function mount({ element, props, watch, trigger }) {
   }
 
   // A word of the stage was pressed: its cycle is shown, also of a trace that is still to come. Else the
-  // first one in which some drafts were accepted and some rejected.
+  // first one in which some drafts were rejected, and words were accepted.
   const wanted = () => (pressed ?? telling());
-  const telling = () => Math.max(trace.cycles.findIndex(({ path, tokens }) => path.length > 1 && path.length < tokens.length - 1), 0);
+  const telling = () => Math.max(trace.cycles.findIndex(({ path, tokens }) => path.length > 1 && path.length < tokens.length - 1 && path.every((node) => trace.texts[tokens[node]].trim())), 0);
   onTab((tab) => {
     if (tab !== "inside") return;
     pressed = wantedCycle();

@@ -78,7 +78,7 @@ def spaced(text):
 def test_a_first_visitor_sees_the_recorded_run(page):
     for kind in ("accepted", "rejected", "bonus"):  # a cycle that has all there is to see
         assert page.locator(f"{NODE}.{kind}").count(), kind
-    about = page.inner_text(".inside-view .hint >> nth=0")
+    about = page.inner_text(".inside-view .hint >> nth=-1")
     assert re.fullmatch(r"A recorded run: MoA N=0, .+; target tiny; prompt “.+”", about)
     last = int(page.get_by_role("slider", name="Cycle").get_attribute("max")) - 1
     for place in (0, 11, last):  # and EAGLE-2's cycle at the same place of the text

@@ -46,11 +46,11 @@ CASES = {  # a chart: its words, then each trace's values along its axis of numb
         [[22, 20, 10], [77, 70, 35], [11, 10, 5], [110, 100, 50]]),
     "LSA": (
         layers_read(NEAR, MEAN, TOKENS, 1),
-        "LSA over the target’s layers: most read on average layer 3 50.0%, layer 1 30.0%, "
-        "layer 2 20.0%, an even spread would be 33.3% each.", [MEAN]),
+        "Which of the target’s 3 layers it reads (LSA): most read on average layer 3 50.0%, "
+        "layer 1 30.0%, layer 2 20.0%, an even spread would be 33.3% each.", [MEAN]),
     "CA": (
         text_read([[0.5, 0.2, 0.3]], ["", *TOKENS], 2),
-        "CA over the text: most read on average “<b>x</b>” 30.0%, “fox” 20.0%.",
+        "Which tokens it reads (CA): most read on average “<b>x</b>” 30.0%, “fox” 20.0%.",
         [[0.5, 0.2, 0.3]]),
     "results τ": (
         RESULTS["tau"](ONE),
@@ -81,7 +81,7 @@ def test_heat_maps_hold_the_weights_and_name_rows_by_tokens():
     bars, heat = figure.data
     assert [list(one) for one in heat.z] == NEAR
     # plotly would read the tag
-    assert list(figure.layout.yaxis2.ticktext) == ["␣fox", "&lt;b&gt;x&lt;/b&gt;"]
+    assert list(figure.layout.yaxis2.ticktext) == ["fox", "&lt;b&gt;x&lt;/b&gt;"]
     assert list(bars.marker.pattern.shape) == ["", "/", "/"]  # reused layers
     assert [note.text for note in figure.layout.annotations] == ["even share", "reused, N = 2"]
     _, heat = text_read([[0.6, 0.1, 0.3], [0.2, 0.7, 0.1]], ["(earlier)", *TOKENS], 2).data

@@ -7,6 +7,7 @@ from demo.inside.attention import (
     NEAR,
     layers_chart,
     look_inside,
+    own_words,
     refusal,
     takeaway,
     text_chart,
@@ -47,7 +48,7 @@ def trace_of(engine, method):
     target, drafter = engine.target(""), engine.drafters[method]
     ids, tree = prompt_ids(target.tokenizer, PROMPT), TreeSettings(3, 2, 6)
     trace = traced(target, drafter, ids, max_new_tokens=12, tree=tree)
-    trace.about |= {"target": target.name, "method": method}
+    trace.about |= {"target": target.name, "method": method, "prompt": PROMPT}
     return trace
 
 
@@ -64,26 +65,37 @@ def test_the_numbers_are_those_of_the_text_before_the_cycle(engine, trace):
     ids = ids[: trace.of(Drafted)[2].position + 1]
     expected = look(target, engine.drafters[trace.about["method"]], ids)
     near, mean = found.layers
+    texts = [target.tokenizer.decode([token]) for token in ids[:-1]]
+    own = [at for at, text in enumerate(texts) if not text.startswith("<|")][-NEAR:]
+    rest = sorted({*range(len(texts))} - {*own})  # the chat template's, and earlier ones
+    assert rest[-1] > own[0]
     listed = torch.tensor(found.text)[:, -NEAR:]
     for one, other in (
-        (torch.tensor(near), expected.layers[-NEAR:].mean(1)),
+        (torch.tensor(near), expected.layers[own].mean(1)),
         (torch.tensor(mean), expected.layers.mean((0, 1))),
-        (listed, expected.text[:, -NEAR:]),
+        (listed, expected.text[:, own]),
     ):
         torch.testing.assert_close(one, other)
     before, *newest = found.tokens
-    assert "".join(newest) == target.tokenizer.decode(ids[-1 - NEAR : -1])
+    assert newest == [texts[at] for at in own] and found.root == target.tokenizer.decode(ids[-1:])
     bars, heat = text_chart(found).data
     sums = [sum(bars.x), *map(sum, zip(*heat.z, strict=True))]
     assert sums == pytest.approx([1] * len(sums), abs=1e-5)
-    rest, *single = text_chart(found).layout.yaxis.ticktext
-    assert rest == f"({len(ids) - 2 - NEAR}␣earlier)" and len(single) == NEAR + 1
-    most = expected.text[:, :-NEAR].mean(0).argmax()
-    assert before == target.tokenizer.decode([ids[most]])
+    together, *single = text_chart(found).layout.yaxis.ticktext
+    assert together == f"{len(rest) - 1}\u00a0others" and len(single) == NEAR + 1
+    most = rest[expected.text[:, rest].mean(0).argmax()]
+    assert before == texts[most]
     assert [row[1] for row in found.text] == pytest.approx(expected.text[:, most].tolist())
     said, layer = takeaway(found, trace), max(range(len(mean)), key=mean.__getitem__)
-    assert f"from layer {layer + 1} of 4 ({mean[layer]:.0%}; an even share is 25%) and" in said
-    assert "cycle 3 of “" in said and "<b>" not in said
+    assert f"at layer {layer + 1} of 4 ({mean[layer]:.0%}; an even share is 25%) and" in said
+    assert f"only the last layer; here {1 - mean[-1]:.0%} is from the others. Cycle 3 of “" in said
+    assert "<b>" not in said
+
+
+def test_without_the_visitors_prompt_every_token_is_a_row():
+    texts = ["<|user|>", "Hi", " there", "<|assistant|>", "Yes"]
+    assert own_words(texts, 4, "Hi there") == [1, 2, 4]
+    assert own_words(texts, 4, "") == own_words(texts, 4, "Ho") == [0, 1, 2, 3, 4]
 
 
 def test_a_drafter_without_lsa_has_ca_alone(engine):
