@@ -40,7 +40,11 @@ export function mount({ element, props, watch, trigger }) {
   const other = new Tree(WIDE, { role: "img" });
   const beside = el("p", "sentence");
   const frame = add(el("div", "tree draft-tree", "", { tabIndex: 0 }), other.svg);
-  const rival = add(el("div", "rival"), beside, frame);
+  const more = button("quiet-button", "", () => {
+    document.querySelector("#measure").click();
+    offer();
+  });
+  const rival = add(el("div", "rival"), beside, more, frame);
   for (const box of [tree, frame]) {
     new ResizeObserver(() => box.classList.toggle("scrolls", box.scrollWidth > box.clientWidth)).observe(box.firstChild);
   }
@@ -200,11 +204,20 @@ export function mount({ element, props, watch, trigger }) {
     if (root.hidden) return;
     about.textContent = `${trace.about}; prompt ${quoted(plain(trace.prompt).trim())}`;
     slider.max = trace.cycles.length;
-    const compared = Boolean(trace.rival?.cycles.length);
-    frame.hidden = !compared;
-    if (!compared) [trace.rival, beside.textContent] = [null, "Once Live has measured this run’s speed, another method is shown here at the same place."];
+    if (!trace.rival?.cycles.length) trace.rival = null;
+    frame.hidden = !trace.rival;
+    offer();
     show(wanted());
     pressed = null;
+  }
+
+  // Without another method's run: Live's button brings EAGLE-2's, measuring both.
+  function offer() {
+    const [ask, cancel] = ["", "-cancel"].map((end) => document.querySelector(`#measure${end}`));
+    more.hidden = Boolean(!trace || trace.rival || !ask);
+    if (!trace || trace.rival) return;
+    more.textContent = ask?.textContent ?? "";
+    beside.textContent = ask ? "To see EAGLE-2 here at the same place, let it run, too." : cancel ? "EAGLE-2 is running, and is shown here then." : "";
   }
 
   // A word of the stage was pressed: its cycle is shown, also of a trace that is still to come. Else the
@@ -215,6 +228,12 @@ export function mount({ element, props, watch, trigger }) {
     if (tab !== "inside") return;
     pressed = wantedCycle();
     if (pressed !== null && trace) show(wanted());
+    offer();
+    trigger("shown");
+  });
+  window.addEventListener("measured", () => {
+    if (!root.offsetParent) return; // it asks when it is opened
+    pressed = place;
     trigger("shown");
   });
   trigger("shown");

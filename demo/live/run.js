@@ -284,6 +284,7 @@ function measured({ measured: found, rival }) {
   stage.set(found);
   keep();
   actions();
+  window.dispatchEvent(new Event("measured")); // for Inside a cycle
 }
 
 // ---- what outlives a reload, and what other tabs ask for ----

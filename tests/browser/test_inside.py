@@ -219,3 +219,15 @@ def test_other_methods_have_no_lsa_and_their_trees_are_drawn(page):
         assert page.locator("#inside-look").is_hidden()
     assert page.inner_text(".inside-view .sentence").startswith("Nothing was drafted")
     assert page.locator(NODE).count() == 2
+
+
+def test_eagle_2_runs_beside_a_visitors_run_without_leaving_the_tab(page):
+    open_tab(page, "Live")
+    choose(page, "MoA")
+    run_live(page)
+    page.wait_for_selector(".inside-view .rival .sentence:has-text('let it run')")
+    show(page, 3)
+    page.get_by_role("button", name="Measure speed").locator("visible=true").click()
+    said = ".inside-view .rival .sentence:has-text('EAGLE-2 at the same place')"
+    page.wait_for_selector(said, timeout=180_000)
+    assert cycle(page) == 3
