@@ -135,7 +135,7 @@ def test_stop_keeps_what_is_finished(page):
         page, "compare-", tokens=512, repeats=5, temperature=0.8, depth=12, breadth=16, budget=64
     )
     page.click("#compare-run")
-    page.wait_for_function(STOP_WHEN_FAR)
+    page.wait_for_function(STOP_WHEN_FAR, timeout=180_000)  # as long as wait_for_status
     wait_for_status(page, "Stopped: ", "compare-")
     count = int(re.match(r"Stopped: (\d+) of 15 runs", status(page, "compare-"))[1])
     assert 2 <= count < 15 and sum(int(row["Runs"]) for row in table(page)) == count
