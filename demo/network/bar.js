@@ -122,5 +122,5 @@ export function show() {
   press("run").disabled = running || loading;
   press("stop").disabled = !running && !loading;
   press("cut").disabled = !running || lanes.some((lane) => busy(lane) && !lane.shown.calls); // nothing streams yet
-  press("cut").textContent = isCut ? "Restore the link" : "Cut the link";
+  press("cut").textContent = isCut ? "Restore the connection" : "Cut the connection";
 }

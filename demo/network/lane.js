@@ -135,7 +135,7 @@ class DeviceLane {
   on_link_down() {
     this.state = "lost";
     this.shown.hold(true);
-    this.#say("The link is lost: the drafter writes on alone, in this browser.");
+    this.#say("The connection is lost: the drafter writes on alone, in this browser.");
   }
 
   on_offline_token() {
@@ -145,7 +145,7 @@ class DeviceLane {
   on_link_back({ tokens }) {
     this.state = tokens ? "back" : "running";
     this.shown.hold(false);
-    this.#say(tokens ? `The link is back: the target checks ${many(tokens, "offline token")}.` : "The link is back.");
+    this.#say(tokens ? `The connection is back: the target checks ${many(tokens, "offline token")}.` : "The connection is back.");
   }
 
   on_finished({ line, parted }) {

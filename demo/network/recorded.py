@@ -20,7 +20,7 @@ def recorded_html(prompt: str) -> str:
     asked = escape(prompt).replace("{", "&#123;")
     return (
         "<p class='note told'>Recorded with drafter and target on one machine, without a simulated "
-        f"link; the target was out of reach for a third of the text. Prompt: “{asked}”</p>"
+        f"connection; the target was out of reach for a third of the text. Prompt: “{asked}”</p>"
     )
 
 
@@ -52,10 +52,11 @@ def own_words(one: Row) -> str:
         body += f"<tr><th scope='row'>{name}</th>{cells}</tr>"
     about = f"{one['target']['name']}, {many(rows[0]['items'], 'prompt')}"
     return (
-        "<h2>The target’s own words when the link never comes back</h2><p>How many of the tokens "
-        "written alone are the target’s own, up to the first that is not. The link was cut after "
-        f"so much of the answer ({escape(about)}):</p><table class='beside'><thead><tr><td></td>"
-        f"{heads}</tr></thead><tbody>{body}</tbody></table>{plausible(one)}"
+        "<h2>The target’s own words if the connection never comes back</h2><p>How many of the "
+        "tokens written alone are the target’s own, up to the first that is not. The connection "
+        f"was cut after so much of the answer ({escape(about)}):</p>"
+        f"<table class='beside'><thead><tr><td></td>{heads}</tr></thead><tbody>{body}</tbody>"
+        f"</table>{plausible(one)}"
     )
 
 
@@ -89,7 +90,7 @@ def recorded_charts(found: dict[str, Row]) -> list[go.Figure]:
             rows = [
                 {**row, "link": trips[row["link"]]} for row in one["rows"] if row["link"] in trips
             ]
-            title, axis = "Time per token over a link", "ms per token"
+            title, axis = "Time per token over a connection", "ms per token"
             drawn = lines(rows, "link", "ms_per_token", title, "round trip", axis)
             made.append(drawn.update_yaxes(rangemode="tozero"))
     return made

@@ -21,8 +21,8 @@ from moa_core.link.emulator import PRESETS
 ID, TITLE = "network", "Network"
 INTRO = (
     "<p>The <b>drafter</b> in your browser (left) guesses, and the larger <b>target</b> on the "
-    "server (right) checks. Press Run, then Cut the link, or go offline: the drafter writes on "
-    "alone. When the link is back, the target checks that text.</p>"
+    "server (right) checks. Press Run, then Cut the connection, or go offline: the drafter writes "
+    "on alone. When the connection is back, the target checks that text.</p>"
 )
 TRIPS = (
     '<p class="conclusion"></p><label>Round trip to the server '
@@ -35,7 +35,7 @@ NO_DRAFTER = (
     "<p>There is no drafter for this target yet that a browser can run: MoA or EAGLE-2.</p>"
 )
 LENT = (
-    "<p>A GPU is lent here for one run at a time, so a browser cannot keep a link to the target. "
+    "<p>A GPU is lent here for one run at a time, so a browser cannot stay connected to it. "
     "Use the command-line client: <code>python -m moa_core generate --server ws://…</code>.</p>"
 )
 DUEL, HERE = "duel", "none"
@@ -100,7 +100,9 @@ def _page(shared: Shared) -> gr.Textbox:
         run = gr.Button("Run", variant="primary", elem_id="net-run", min_width=80)
         off = {
             "stop": gr.Button("Stop", interactive=False, elem_id="net-stop", min_width=80),
-            "cut": gr.Button("Cut the link", interactive=False, elem_id="net-cut", min_width=140),
+            "cut": gr.Button(
+                "Cut the connection", interactive=False, elem_id="net-cut", min_width=140
+            ),
         }
         component(_file("bar.html"), BAR, elem_id="net-way", lanes=lanes, first=engine.default())
         status = status_line(elem_id="net-status")
@@ -130,8 +132,9 @@ def _settings(engine: Engine, lanes: dict[str, list[tuple[str, str]]]) -> dict[s
     ]
     with gr.Row():
         preset = gr.Dropdown(
-            [("None: your real link", HERE), *called], value=AT_FIRST, elem_id="net-link", scale=2,
-            label="Simulated link, Mbit/s down / up", filterable=False, min_width=240,
+            [("None: your real connection", HERE), *called],
+            value=AT_FIRST, elem_id="net-link", scale=2,
+            label="Simulated connection, Mbit/s down / up", filterable=False, min_width=240,
         )  # fmt: skip
         tokens = control("tokens", "net-", minimum=2, scale=1, min_width=190)
     return {"method": method, "link": preset, "tokens": tokens}

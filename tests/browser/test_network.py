@@ -12,7 +12,7 @@ pytestmark = pytest.mark.browser
 READY = "#net-run:not([disabled])"
 ADDRESS = "?tab=network&tokens=64&method=moa-n0&link=slow-4g"
 TEXT = "#net-view .text"
-RESTORE = "#net-cut:text-is('Restore the link')"
+RESTORE = "#net-cut:text-is('Restore the connection')"
 # By the page itself: on a busy machine the run may be over before a driver has found the button.
 STATE = "#net-way .net-way[data-state={}]"
 STREAMED = """() => !document.querySelector('#net-cut').disabled
