@@ -82,7 +82,8 @@ def main(out: Path) -> None:
         page.wait_for_selector(RUN)
         page.fill("#prompt textarea", PROMPT)
         frames = filmed(page)
-        page.screenshot(path=out.with_suffix(".png"))
+        still = Image.open(io.BytesIO(page.screenshot())).convert("RGB")
+        still.quantize(256, dither=Image.Dither.NONE).save(out.with_suffix(".png"), optimize=True)
         chromium.close()
     first, *rest = (image for _, image in frames)
     lasting = [round(1000 * (after - at)) for (at, _), (after, _) in pairwise(frames)]
