@@ -16,6 +16,7 @@ from demo.compare.race import race, recorded_race
 from demo.compare.rows import Row, digits, rows, table
 from demo.compare.run import Comparison, compare
 from demo.engine import Engine
+from demo.live.recording import recording
 from demo.worker import Stop
 
 OLDER = "<b>The results below are those from before.</b>"
@@ -40,7 +41,9 @@ def results() -> dict[str, Any]:
     with gr.Column(
         visible=bool(replayed), elem_id="compare-results", elem_classes="recorded"
     ) as parts["box"]:
-        parts["verdict"] = words("", elem_id="compare-verdict", elem_classes="verdict")
+        parts["verdict"] = words(
+            told(recorded_verdict()), elem_id="compare-verdict", elem_classes="verdict"
+        )
         template = '<section class="race tokens" aria-label="Race"></section>'
         parts["race"] = component(template, "compare/race.js", replayed, elem_id="compare-race")
         for row in CHARTS:
@@ -93,6 +96,24 @@ def verdict(rows: Sequence[Row]) -> list[str]:
     once = all(row.runs == 1 for row in measured)
     speed = _speed(measured) + " One run each: a small lead may be chance." * once
     return [speed, length, *_cost(drafting), _texts(measured)]
+
+
+def recorded_verdict() -> list[str]:
+    """The same of the runs that come with the program; [] without them."""
+    if (kept := recording()) is None:
+        return []
+    lanes, over = kept.measured["lanes"], kept.measured["over"]
+    speeds = [
+        f"against {'plain decoding' if name == VANILLA else label(name)}, "
+        + (f"{one:.2f} × as fast" if isinstance(one, float) else one or "too close to call")
+        for name, one in sorted(over.items(), key=lambda item: item[0] != VANILLA)
+    ]
+    drafting = [lane for lane in lanes if lane["method"] != VANILLA]
+    taus = ", ".join(f"{lane['label']} {digits(lane['tau'], 'tau')}" for lane in drafting)
+    texts = {tuple(trace.output_ids) for trace in (kept.trace, kept.rival, kept.plain)}
+    same = "same text ✓" if len(texts) == 1 else "different text ✗"
+    said = f"Recorded: {lanes[0]['label']} {'; '.join(speeds)}."
+    return [said, f"tokens per model call: {taus}", same]
 
 
 def _speed(measured: Sequence[Row]) -> str:

@@ -144,7 +144,7 @@ def text_chart(looked: Look) -> go.Figure:
 
 def takeaway(looked: Look, trace: Trace) -> str:
     """What the charts show, and what is remarkable about it, as HTML."""
-    said, more, tokens = "", "", looked.tokens
+    said, tokens = "", looked.tokens
     if looked.layers:
         _, mean = looked.layers
         bars = {group: fmean(mean[at] for at in group) for group in grouped(len(mean), looked.tli)}
@@ -153,13 +153,14 @@ def takeaway(looked: Look, trace: Trace) -> str:
         which = f"layer {most[0] + 1}" if one else f"layers {most[0] + 1} to {most[-1] + 1}"
         share = f"{bars[most]:.0%}{'' if one else ' each, on average'}"
         said = f"{which} of {len(mean)} ({share}; an even share is {1 / len(mean):.0%}) and "
-        more = f"EAGLE-2 sees only the last layer; here {1 - mean[-1]:.0%} is from the others. "
-    read = [fmean(column) for column in zip(*looked.text, strict=True)][-len(tokens) :]
+    columns = [fmean(column) for column in zip(*looked.text, strict=True)]
+    read, rest = columns[-len(tokens) :], columns[: -len(tokens)]
     best = sorted(range(len(tokens)), key=lambda place: -read[place])[:2]
     named = " and ".join(f"“{short(tokens[place])}” ({read[place]:.0%})" for place in best)
     return (
         f'<p class="conclusion">To guess what follows “{escape(short(looked.root))}”, the drafter '
         f"looked most at {said}the tokens {escape(named)}.</p>"
-        f'<p class="note">{more}Cycle {looked.cycle + 1} of '
-        f"“{escape(str(trace.about.get('prompt', '')))}”</p>"
+        f'<p class="note">{f"The {looked.others} others together: {rest[0]:.0%}. " if rest else ""}'
+        f"Cycle {looked.cycle + 1} of “{escape(str(trace.about.get('prompt', '')))}”. To look into "
+        "another cycle, choose it and press again.</p>"
     )

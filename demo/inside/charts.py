@@ -126,7 +126,6 @@ def _map(weights: Rows, columns: Sequence[int], tokens: Sequence[str], kind: str
         colorbar={
             "orientation": "h", "yref": "container", "y": 0.01, "yanchor": "bottom",
             "thickness": 8, "tickformat": ".0%", "tickangle": 0, "nticks": 5, "outlinewidth": 0,
-            "title": {"text": "share of the attention", "side": "top", "font": {"size": 13}},
         },
     )  # fmt: skip
 

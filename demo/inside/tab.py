@@ -20,10 +20,10 @@ from moa_core.text import record_words, tokenizer_of
 
 ID, TITLE = "inside", "Inside a cycle"
 READ = (
-    "<p>A stronger colour is more. <b>LSA</b>, layer self-attention, sums up each token’s layers "
-    "in one memory. <b>CA</b>, cross-attention, reads these memories. A row is a token: the newest "
-    "of prompt and answer, and above them the others, such as the chat template’s, the most read "
-    "one of these by itself.</p>"
+    "<p>Rows are tokens; a stronger colour is a larger share. <b>LSA</b>, layer self-attention, "
+    "sums up each token’s layers in one memory. <b>CA</b>, cross-attention, reads these memories; "
+    "each of its heads looks in its own way. Tokens without a row of their own, such as the chat "
+    "template’s, are “others”.</p>"
 )
 Pair = tuple[Trace, Trace | None]  # a run, and another method's run of the same prompt
 ASK = (

@@ -8,6 +8,7 @@ import { wantedCycle } from "../live/run.js";
 import { facts, sentence, spoken, verdict } from "./words.js";
 
 const SHOWN = 240; // characters of text before the cycle
+const mean = (cycles) => (cycles.reduce((sum, { emitted }) => sum + emitted, 0) / cycles.length).toFixed(2);
 
 export function mount({ element, props, watch, trigger }) {
   const root = element.firstElementChild;
@@ -109,8 +110,8 @@ export function mount({ element, props, watch, trigger }) {
     const cycle = cycles[Math.max(same, 0)];
     const earlier = at - cycle.at;
     const began = earlier ? `, begun ${many(earlier, "token")} earlier` : "";
-    const words = `${method} at the same place (its cycle ${same + 1}${began}): ${sentence(cycle, texts)}`;
-    beside.textContent = words;
+    const words = `${method} near this place (its cycle ${same + 1}${began}): ${sentence(cycle, texts)}`;
+    beside.textContent = `${words} In the whole run: ${mean(cycles)} tokens per cycle, here ${mean(trace.cycles)}.`;
     other.svg.ariaLabel = words;
     other.draw(cycle, texts);
   }
@@ -217,7 +218,7 @@ export function mount({ element, props, watch, trigger }) {
     more.hidden = Boolean(!trace || trace.rival || !ask);
     if (!trace || trace.rival) return;
     more.textContent = ask?.textContent ?? "";
-    beside.textContent = ask ? "To see EAGLE-2 here at the same place, let it run, too." : cancel ? "EAGLE-2 is running, and is shown here then." : "";
+    beside.textContent = ask ? "To see EAGLE-2 here, let it run, too." : cancel ? "EAGLE-2 is running, and is shown here then." : "";
   }
 
   // A word of the stage was pressed: its cycle is shown, also of a trace that is still to come. Else the

@@ -71,7 +71,7 @@ def _recorded(trial: Trial) -> tuple[str, str]:
     if not kept or trial.tree.breadth == 1:
         return "", ""
     run, at = telling(kept.trace, kept.cut)
-    return f"The tree is cycle {at + 1} of a recorded run of this prompt.", drawn(trial, run, at)
+    return "The tree is from a recorded run of this prompt.", drawn(trial, run, at)
 
 
 def _connect(

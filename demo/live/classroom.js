@@ -4,7 +4,10 @@ import { seen, veil } from "./run.js";
 
 const KEYS = { PageDown: 1, ArrowRight: 1, PageUp: -1, ArrowLeft: -1 }; // those of a clicker, too
 
-const END = { title: "What we saw", ask: "", question: "In your own words: what makes it faster, and what does it cost?", pictures: [] };
+const END = {
+  title: "What we saw", ask: "", question: "In your own words: what makes it faster, and what does it cost?", pictures: [],
+  answer: "A call takes hardly longer for several tokens than for one, so each right guess saves a call. Guessing takes time and memory, and checking more tokens takes some: with few right guesses, it does not pay.",
+};
 
 /** given: {title, ask, question, answer, pictures} of each step, as demo/lesson/tab.py brings them. */
 export function classroom(header, given) {
@@ -16,7 +19,7 @@ export function classroom(header, given) {
     const step = steps[at];
     const name = el("b", "", `${at + 1} of ${steps.length}, ${step.title}. `);
     words.replaceChildren(add(el("small"), name, answered ? step.question : step.ask));
-    words.append(answered ? el("small", "", step.answer) : el("p", "", step.question));
+    words.append(answered ? el("p", "answer", step.answer) : el("p", "", step.question));
     header.closest(".class-mode").dataset.step = at + 1; // the style sheet shows what each is about
     if (step === END) picture.replaceChildren(add(el("ol"), ...seen().map((line) => el("li", "", line))));
     else draw(step.pictures);
@@ -24,7 +27,6 @@ export function classroom(header, given) {
     else picture.remove();
     [back.disabled, on.disabled] = [!at, at === steps.length - 1];
     veil(!at && !answered); // the first question is about the tree, which would answer it
-    told.hidden = step === END;
     told.textContent = answered ? "Hide answer" : "Show answer";
   };
   const draw = (pictures) => {

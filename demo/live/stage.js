@@ -214,9 +214,9 @@ export class Stage {
     this.tell();
   }
 
-  // The first cycle of those that kept most guesses.
+  // The first cycle of those that kept most guesses, words rather than signs.
   get #best() {
-    const kept = ({ tree }) => tree?.path.length ?? 0;
+    const kept = ({ tree }) => (tree?.path ?? []).reduce((sum, node) => sum + 1 + /\p{L}/u.test(tree.texts[node]) / 100, 0);
     return this.drafter.cycles.reduce((best, line) => (!best || kept(line) > kept(best) ? line : best), null);
   }
 
@@ -253,9 +253,9 @@ export class Stage {
     const words = parts.map((part) => part.textContent ?? part).join("");
     if (headline.textContent !== words) headline.replaceChildren(...parts);
     const link = root.dataset.link === "lost" ? "" : view.link;
-    const alone = view.text.querySelector(".changed") && "A drafter this small soon repeats itself: alone, it only keeps the text going.";
+    const alone = view.text.querySelector(".changed") && "So small a drafter soon repeats itself.";
     const small = link ? [alone ? `${link} ${alone}` : link] : [this.complete && this.#again, ENDINGS[ended?.end], head?.by];
-    this.costs.textContent = ended && !this.stale && !link ? this.#costs() : "";
+    this.costs.textContent = this.complete && !this.stale && root.dataset.link !== "lost" ? this.#costs() : "";
     for (const [node, counted] of this.key) {
       const { length } = view.text.querySelectorAll(counted);
       node.hidden &&= !length;
@@ -293,7 +293,8 @@ export class Stage {
     const [all, right] = [({ texts }) => texts.length - 1, ({ path }) => path.length].map((of) => trees.reduce((sum, tree) => sum + of(tree), 0));
     const saved = this.drafter.ended ? [...this.#calls(), ...this.#text()].map((part) => part.textContent ?? part).join("").replace(/\.? ?$/, ".") : "";
     const guesses = `Guesses are free to be wrong: the target accepted ${right} of ${all}.`;
-    return [all && guesses, saved, this.#costs(), this.drafter.view.link].filter(Boolean);
+    const { link } = this.drafter.view; // a cut takes time, too
+    return [all && guesses, saved, link || this.#costs()].filter(Boolean);
   }
 
   get #unchecked() {
@@ -399,7 +400,7 @@ export class Stage {
     this.back.disabled = !this.#where;
     this.on.disabled = this.#where >= all;
     this.play.disabled = !all;
-    const shown = this.pinned === null && this.drafter.ended ? `all ${all} cycles` : `cycle ${this.pinned ?? this.#where} of ${all}`;
+    const shown = this.pinned === null && this.drafter.ended ? `all ${all} cycles, and the prompt’s call` : `cycle ${this.pinned ?? this.#where} of ${all}`;
     this.count.textContent = all ? shown : "";
     this.count.title = "In real time. A model call for the prompt comes before the first cycle.";
   }

@@ -12,7 +12,7 @@ export function mount({ element, props: { runs, trip: first } }) {
     const pace = whole[2] < whole[0] ? `is faster (${streamed}) but` : `is no faster (${streamed}) and`;
     said.textContent =
       `At ${trip.value} ms a round trip, the recorded text takes ${ours} with a drafter here, ${plain} if the server is asked for each token. ` +
-      `A server that streams ${pace} stops when the connection is gone; the drafter writes on.`;
+      `A server that streams ${pace} stops when the connection is gone; the drafter writes on, though one so small soon repeats itself.`;
     const bar = (kind, value) => el("span", `bar ${kind}`, "", { style: `width: ${(100 * value) / Math.max(...whole)}%` });
     bars.replaceChildren(...runs.flatMap(([name, calls, here], at) => [
       el("p", "", `${name}: ${many(calls, "round trip")} × ${trip.value} ms = ${seconds(away[at])}, and ${seconds(here)} in the models`),

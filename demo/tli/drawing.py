@@ -8,8 +8,9 @@ LEFT, RIGHT, WIDE = 8, 240, 124  # columns of target and drafter
 MIDDLE = 166  # where LSA stands
 OWN, EMBED = 200, 248  # heights of the drafter's own part, and of the embeddings
 KEY = (
-    "Orange: parts of the target that the drafter uses, too. Dashed blue: trained for the drafter, "
-    "layer self-attention (LSA), self-attention (SA) and cross-attention (CA)."
+    "Orange: parts of the target that the drafter uses, too; embeddings make numbers of a token, "
+    "the head makes the next token of numbers. Dashed blue: trained for the drafter, layer "
+    "self-attention (LSA), self-attention (SA) and cross-attention (CA)."
 )
 
 

@@ -163,9 +163,10 @@ def advice_html(found: Recording | None = None, sized: Recording | None = None) 
     way, but = ("rise", "but") if gains[1].middle > gains[0].middle else ("fall", "and")
     unsure = f" (perhaps by chance: {many(ends[0]['prompts'], 'prompt')})"
     trade = (
-        f"From {NTH.format(few)} to {NTH.format(most)}, tokens per model call {way} from "
-        f"{gains[0].middle:.2f} to {gains[1].middle:.2f}{unsure * gains[0].overlaps(gains[1])}, "
-        f"{but} a cycle’s drafts take {drafting[1]:.1f} ms instead of {drafting[0]:.1f}."
+        f"With {TREE.budget} guesses a cycle, tokens per model call {way} from "
+        f"{gains[0].middle:.2f} with {NTH.format(few)} to {gains[1].middle:.2f} with "
+        f"{NTH.format(most)}{unsure * gains[0].overlaps(gains[1])}, {but} the guesses take "
+        f"{drafting[1]:.1f} ms instead of {drafting[0]:.1f}."
     )
     return f'<p class="conclusion">{said}</p><p>{trade} {TRAINED}</p>'
 

@@ -84,7 +84,7 @@ def test_a_first_visitor_sees_the_recorded_run(page):
     for place in (0, 11, last):  # and EAGLE-2's cycle at the same place of the text
         show(page, place)
         said = page.inner_text(".inside-view .rival .sentence")
-        assert said.startswith("EAGLE-2 at the same place")
+        assert said.startswith("EAGLE-2 near this place")
         roots = page.locator(".inside-view .node.root text").all_text_contents()
         assert len(roots) == 2 and (roots[0] == roots[1] or "begun" in said)
 
@@ -228,6 +228,6 @@ def test_eagle_2_runs_beside_a_visitors_run_without_leaving_the_tab(page):
     page.wait_for_selector(".inside-view .rival .sentence:has-text('let it run')")
     show(page, 3)
     page.get_by_role("button", name="Measure speed").locator("visible=true").click()
-    said = ".inside-view .rival .sentence:has-text('EAGLE-2 at the same place')"
+    said = ".inside-view .rival .sentence:has-text('EAGLE-2 near this place')"
     page.wait_for_selector(said, timeout=180_000)
     assert cycle(page) == 3

@@ -61,9 +61,9 @@ def cells(page):
 @pytest.mark.parametrize(
     ("tau", "trade"),
     [
-        (3.1, "rise from 3.00 to 3.10 (perhaps by chance: 10 prompts), but"),
-        (3.9, "rise from 3.00 to 3.90, but"),
-        (2.1, "fall from 3.00 to 2.10, and"),
+        (3.1, "rise from 3.00 with N = 0 to 3.10 with N = 1 (perhaps by chance: 10 prompts), but"),
+        (3.9, "rise from 3.00 with N = 0 to 3.90 with N = 1, but"),
+        (2.1, "fall from 3.00 with N = 0 to 2.10 with N = 1, and"),
     ],
 )
 def test_which_n_to_take_gain_and_cost_are_the_recorded_ones(tau, trade):
@@ -73,7 +73,7 @@ def test_which_n_to_take_gain_and_cost_are_the_recorded_ones(tau, trade):
     )
     advice = advice_html(found, found).replace("\u00a0", " ")
     assert ">Take N = 0: it is the fastest here (1.50 × plain decoding).<" in advice
-    assert f"{trade} a cycle’s drafts take 4.0 ms instead of 2.0." in advice
+    assert f"{trade} the guesses take 4.0 ms instead of 2.0." in advice
     assert "N = 1 was trained least" in advice
     page = gains_html(found, found)
     assert "Each N has its own drafter. –: not trained." in page
