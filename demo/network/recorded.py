@@ -31,6 +31,7 @@ def records_html(found: dict[str, Row]) -> str:
         for name, one in found.items()
     ]
     tables = [own_words(one) for one in found.values() if one["kind"] == "offline"]
+    tables += [right_answers(one) for one in found.values() if one["kind"] == "answers"]
     return (
         f"{''.join(tables)}<details><summary>How these were measured: commands and dates"
         f"</summary><ul>{''.join(items)}</ul></details>"
@@ -72,6 +73,17 @@ def plausible(one: Row) -> str:
     return (
         f"<p>To the target, the most plausible text written alone is {listed(best)}. A text that "
         "repeats itself is plausible, too.</p>"
+    )
+
+
+def right_answers(one: Row) -> str:
+    """How many of the target's right answers are right without it, cut at the start."""
+    rows = [row for row in select(one["rows"], kind=ALL, cut=0.0) if row["method"] not in NAMES]
+    best = sorted(rows, key=lambda row: -row["right"])
+    shares = [f"{escape(label(row['method']))} {100 * row['right']:.0f} %" for row in best]
+    return (
+        f"<p>Of {rows[0]['asked']} short questions that the target answers right, cut after the "
+        f"first token, drafters alone answer right: {', '.join(shares)}.</p>"
     )
 
 

@@ -5,7 +5,7 @@
 rewrites what stands between `<!-- table: NAME -->` and `<!-- end -->`. Recordings are folders of
 `assets/results`: `same-tree-*` have one tree for all methods, as `sampled-*` at temperature 1;
 `auto-trees-*` have automatic trees, as `avx2-*` on a processor without VNNI. `link/delays.json` is
-of links with delays, `link/offline.json` of texts after a cut, `answers.json` of answers after one.
+of links with delays, `link/offline.json` of texts after a cut, `link/answers.json` of answers.
 """
 
 import re
@@ -110,7 +110,7 @@ def answers() -> Rows:
     """The share of the target's right answers that stay right if the link is cut at their start,
     by kind of question, and halfway."""
     found: Methods = {}
-    for row in read(FOLDER / "answers.json")["rows"]:
+    for row in read(LINK_FOLDER / "answers.json")["rows"]:
         if row["method"] not in ROWS:  # the target's are right, a stream's are missing
             of = found.setdefault(row["method"], {})
             of[row["kind"], row["cut"]] = 100 * row["right"]

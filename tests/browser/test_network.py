@@ -50,7 +50,7 @@ def test_two_drafters_are_cut_by_one_switch_and_stopped_by_one_button(page):
     wait_for_status(page, "Run first downloads the drafter: ", "net-")
     assert page.locator("#net-cut").is_disabled()
     assert re.search(
-        r"without a simulated link; .+ Prompt: “.+”", page.inner_text("#net-view .told")
+        r"without a simulated connection; .+ Prompt: “.+”", page.inner_text("#net-view .told")
     )
     page.get_by_label("Duel").check()
     page.wait_for_selector("#net-rival .text")

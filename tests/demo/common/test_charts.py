@@ -102,12 +102,17 @@ def test_recordings_of_links_and_cuts_are_drawn_with_their_own_numbers():
         for link, ms in (("direct", 9.0), ("4g", 20.0), ("local", 1.0))
     ]
     found = {"cuts": {"kind": "offline", "rows": cuts, "target": {"name": "tiny"}},
-             "links": {"kind": "link", "rows": links, "links": {"4g": {}}}}  # fmt: skip
+             "links": {"kind": "link", "rows": links, "links": {"4g": {}}},
+             "answers": {"kind": "answers", "rows": [
+                 {"method": method, "cut": 0.0, "kind": "all", "asked": 217, "right": right}
+                 for method, right in (("target", 1), ("eagle2", 0.07), ("moa-n1", 0.22))
+             ]}}  # fmt: skip
     own, (liked, times) = records_html(found), recorded_charts(found)
     assert "(tiny, 12 prompts)" in own and "<th>0 %</th><th>50 %</th>" in own
     assert "MoA N=1</th><td>50.0 %</td><td>25.0 %</td>" in own
     assert [one.name for one in liked.data] == ["the target itself", "EAGLE-2", "MoA N=1"]
     assert list(liked.data[1].x) == [0, 50] and list(liked.data[1].y) == [-3, -1]
+    assert "Of 217 short questions" in own and "right: MoA N=1 22 %, EAGLE-2 7 %." in own
     assert "alone is MoA N=1’s after 0 % and EAGLE-2’s after 50 %." in own
     assert [(list(one.x), list(one.y)) for one in times.data] == [(["none", "4g"], [9, 20])]
     assert recorded_charts({}) == []
