@@ -151,6 +151,15 @@ def tandem() -> Rows:
     return by_method(of, columns)
 
 
+def chains() -> Rows:
+    """Tau of drafts that are one chain of four or of eight tokens, not a tree."""
+    each: dict[str, Methods] = {
+        size: read(FOLDER / f"chain-{size}.json")["methods"] for size in ("4", "8")
+    }
+    columns = [(f"τ (95 %), {size} drafts", of, interval) for size, of in each.items()]
+    return by_method((name for name in each["4"] if name != VANILLA), columns)
+
+
 def cycles() -> Rows:
     """Per precision: milliseconds of an average cycle, by phase, with one tree for all; and tau
     divided by its cost in cycles of plain decoding, which is the gain while decoding."""
@@ -195,8 +204,8 @@ def contexts() -> Rows:
 
 
 TABLES = {of.__name__: of for of in (
-    overall, same_tree, auto_trees, avx2, tandem, cycles, positions, contexts, delays, offline,
-    answers,
+    overall, same_tree, auto_trees, avx2, tandem, chains, cycles, positions, contexts, delays,
+    offline, answers,
 )}  # fmt: skip
 
 

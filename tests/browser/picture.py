@@ -89,7 +89,7 @@ def main(out: Path) -> None:
     lasting = [round(1000 * (after - at)) for (at, _), (after, _) in pairwise(frames)]
     first.save(
         out, save_all=True, append_images=rest, duration=[*lasting, round(1000 * LAST)], loop=0,
-        quality=60, method=4,
+        quality=30, method=6,
     )  # fmt: skip
     print(f"{len(frames)} frames, {sum(lasting) / 1000:.1f} s, {out.stat().st_size / 1e6:.1f} MB")
 
