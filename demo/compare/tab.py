@@ -19,6 +19,7 @@ from moa_core.decoding.tree import AUTO, TreeSettings
 from moa_core.decoding.verify import Sampling
 
 ID, TITLE = "compare", "Side by side"
+ABOUT = "MoA: this page’s drafter. EAGLE-2: the usual rival. Plain: the model alone."
 HOW = (
     "The methods take turns, so each has the machine to itself. Each first decodes "
     f"{WARM_UP} tokens as a warm-up, which is not counted."
@@ -45,7 +46,7 @@ def build(shared: Shared) -> gr.Textbox:
         with gr.Column(scale=2, min_width=280):
             made["methods"] = gr.CheckboxGroup(
                 _named(engine), value=usual(engine), elem_id="compare-methods",
-                label=f"Methods: {FEWEST} to {MOST}",
+                label=f"Methods: {FEWEST} to {MOST}", info=ABOUT,
             )  # fmt: skip
             gr.Checkbox(False, label="Show all methods", elem_id="compare-more")
             made["repeats"] = control("repeats", "compare-")

@@ -163,11 +163,12 @@ def conclusion(recording: Recording) -> tuple[str, str]:
         sentences.append(f"With n-gram lookup, drafters reach {_over(drafting, mixed)}")
     if not any(family(name.removesuffix(LOOKUP)) == "moa" for name in ahead):
         sentences.append(f"Fastest: {listed([*map(label, ahead)])}, {_over(drafting, ahead)}")
-    (most, count), *rest = Counter(PACES[each] for each in paces.values()).items()
-    told = "".join(f", {count} {word}" for word, count in rest)
+    (most, count), *rest = Counter(paces.values()).items()
+    told = "".join(f", {count} {PACES[each]}" for each, count in rest)
+    which = f"{count} of {len(order)}" if rest else f"all {count}"
     same = all(found.get("identical_to_vanilla") == 1 for found in drafting.values())
     return ". ".join(sentences) + ".", (
-        f"Against the model alone, {count} of {len(order)} methods with guesses are {most}{told}."
+        f"Against the model alone, {which} methods with guesses are {PACES[most]}{told}."
         + " The text stays the same." * same + by_kind(recording, mine)
     )  # fmt: skip
 
@@ -224,10 +225,10 @@ def headline(recording: Recording) -> str:
     spreads = [one.get("tokens_per_second_spread") or (0, 0) for one in every]
     once = all(low == high for low, high in spreads)
     near = f"they ran once and differ by less than {100 * ALIKE:.0f} %"
-    level = near if once else "their passes overlap"
+    level = near if once else "their runs overlap"
     return (
         f'<div class="record-claims"><p class="conclusion">{escape(short)}</p>'
-        f"<p>Level: {level}. {escape(which)}</p>"
+        f"<p>{escape(which)} Level: {level}.</p>"
         f"<details><summary>How it was measured</summary><p>{escape(made(recording))}</p>"
         f"<p><b>{escape(recording.name)}</b>: {escape(claim(recording))}</p>"
         f"<p>Recorded {escape(recording.date)}, commit {escape(recording.commit)}. Compare speeds "

@@ -106,7 +106,8 @@ def gains_html(found: Recording, sized: Recording | None = None, chosen: int = 0
     if not here:
         return ""
     drafting = {n: phase_times(one)["draft"] for n, one in here.items()}
-    fixed, free = f"Always {TREE.budget} guesses", "Trees that size themselves"
+    fixed = f"Always {TREE.budget} guesses, so that only N differs"
+    free = "As many guesses as pay off"
     gain, speed = "tokens per model call (τ)", "speed over plain decoding"
     groups = {
         free: {gain: _column(auto, "tau"), speed: _column(auto, "speedup", " ×")},
@@ -168,7 +169,13 @@ def advice_html(found: Recording | None = None, sized: Recording | None = None) 
         f"{NTH.format(most)}{unsure * gains[0].overlaps(gains[1])}, {but} the guesses take "
         f"{drafting[1]:.1f} ms instead of {drafting[0]:.1f}."
     )
-    return f'<p class="conclusion">{said}</p><p>{trade} {TRAINED}</p>'
+    theirs = _by_n(papers_means())
+    (before, fewer), (after, more) = theirs[min(theirs)], theirs[max(theirs)]  # speed, tau
+    known = (
+        f"In the paper, tokens go from {fewer:.2f} to {more:.2f}, speed from {before:.2f} to "
+        f"{after:.2f} ×."
+    )
+    return f'<p class="conclusion">{said}</p><p>{trade} {known} {TRAINED}</p>'
 
 
 def _column(methods: dict[int, dict[str, Any]], key: str, unit: str = "") -> dict[int, str]:

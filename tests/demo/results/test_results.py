@@ -65,7 +65,7 @@ def ran(speedup, same=1.0, spread=0.0):
     [
         ({"moa_n0": ran(1.28), "eagle2": ran(1.36)},
          "MoA N=0: 1.28 × the speed of the model alone, behind EAGLE-2. Fastest: EAGLE-2, 1.36 ×.",
-         "2 of 2 methods with guesses are faster. The text stays the same."),
+         "all 2 methods with guesses are faster. The text stays the same."),
         ({"moa_n0": ran(1.28, spread=2), "eagle2": ran(1.31, spread=1), "ngram": ran(1.0),
           "medusa": ran(0.9, spread=1), "moa_n0+ngram": ran(1.4), "eagle2+ngram": ran(1.5)},
          "MoA N=0: 1.28 × the speed of the model alone, level with EAGLE-2, ahead of Medusa. "
@@ -78,14 +78,14 @@ def ran(speedup, same=1.0, spread=0.0):
          "1 of 3 methods with guesses are faster, 1 about as fast, 1 slower."),
         ({"moa_n0": ran(1.2, spread=2.5), "vanilla": ran(1, spread=1)},  # their passes overlap
          "MoA N=0: 1.20 × the speed of the model alone (about as fast).",
-         "1 of 1 methods with guesses are about as fast. The text stays the same. "
+         "all 1 methods with guesses are about as fast. The text stays the same. "
          "Live’s figure is of one prompt, these are of 10 together: by kind of prompt, "
          "MoA N=0 has 1.17 to 1.18 ×."),
         ({"moa_n0": ran(0.9), "eagle2": ran(0.8)},
          "MoA N=0: 0.90 × the speed of the model alone (slower), ahead of EAGLE-2.",
-         "2 of 2 methods with guesses are slower. The text stays the same."),
+         "all 2 methods with guesses are slower. The text stays the same."),
         ({"eagle2": ran(1.2)}, "Fastest: EAGLE-2, 1.20 ×.",
-         "1 of 1 methods with guesses are faster. The text stays the same."),
+         "all 1 methods with guesses are faster. The text stays the same."),
         ({"vanilla": ran(1), "hf_generate": {**ran(2), "tree": None}}, "", ""),  # nothing drafts
     ],
 )  # fmt: skip
