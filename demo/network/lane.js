@@ -1,6 +1,5 @@
 // One drafter in this browser: its text, its figures.
 import { add, el, many } from "../common/static/dom.js";
-import { onTab } from "../common/static/page.js";
 import { Lane } from "../common/race/lane.js";
 import { ENDINGS, legendOf, reviewed } from "../common/tokens/view.js";
 import { Device } from "../device/js/device.js";
@@ -36,10 +35,11 @@ class DeviceLane {
     this.shown.draw(Infinity);
     const { text } = this.shown.view;
     const healed = text.querySelector(".changed"); // what a cut does comes into sight
-    onTab((tab) => {
-      if (tab !== "network" || !healed?.isConnected) return;
-      text.scrollTop += healed.getBoundingClientRect().top - text.getBoundingClientRect().top - text.clientHeight / 2;
-    });
+    new ResizeObserver((_, watcher) => {
+      if (!text.clientHeight) return; // its tab is not open
+      watcher.disconnect();
+      if (healed?.isConnected) text.scrollTop += healed.getBoundingClientRect().top - text.getBoundingClientRect().top - text.clientHeight / 2;
+    }).observe(text);
     this.#figure("tau", (this.shown.tau ?? 0).toFixed(2));
     for (const [name, [value, note]] of Object.entries(figures)) this.#figure(name, value, note);
     for (const [node] of this.notes) node.parentNode.classList.toggle("unknown", node.textContent === "–");

@@ -41,6 +41,11 @@ def cut_after(page, cycles):
     page.wait_for_function(PRESS, arg=[f"{TEXT} .cycle:nth-of-type({cycles})", "#net-cut"])
 
 
+HEALED = """() => {
+  const [text, struck] = ["", " .changed"].map(
+    (place) => document.querySelector(`#net-view .text${place}`)?.getBoundingClientRect());
+  return struck && struck.top >= text.top && struck.top < text.bottom;
+}"""  # whether what the target rewrote is in sight
 FORGET = "async () => { for (const name of await caches.keys()) await caches.delete(name); }"
 
 
@@ -49,6 +54,7 @@ def test_two_drafters_are_cut_by_one_switch_and_stopped_by_one_button(page):
     page.reload()
     wait_for_status(page, "Run first downloads the drafter: ", "net-")
     assert page.locator("#net-cut").is_disabled()
+    page.wait_for_function(HEALED)
     assert re.search(
         r"without a simulated connection; .+ Prompt: “.+”", page.inner_text("#net-view .told")
     )
