@@ -36,11 +36,11 @@ METHODS = (
     "<b>Plain</b>: the model alone. <b>N-gram lookup</b>: guesses by repeating the text so far. "
     "<b>MoA</b>, Mixture of Attentions: this page’s drafter, a small trained model; N: how many of "
     "the large model’s last layers it borrows. <b>EAGLE</b>: methods of others. "
-    "Drafters were trained here, on the same text, and are equally large. MoA’s with N = 1 was "
-    "trained least, with N = 3 longest. "
+    "Both were trained here, on the same text, and are equally large. MoA with N = 1 was trained "
+    "least, with N = 3 longest. "
     "<b>+ n-gram</b>: a drafter and n-gram lookup together."
 )
-MEDUSA = " <b>Medusa</b>: a method of others, trained far less."
+MEDUSA = " <b>Medusa</b>: a method of others, smaller, and trained far less."
 OTHERS = " <b>transformers, llama.cpp, OpenVINO</b>: other programs, without our drafters."
 COLUMNS = (
     "× plain: speed over plain decoding’s. tokens/s: whole runs, the prompt’s call included. τ: "

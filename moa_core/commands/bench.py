@@ -23,7 +23,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "a link also stream, plain API streaming; default: those there are of "
         "vanilla,ngram,eagle2,moa-n0")
     add("--suite", default="questions", help="mt_bench, humaneval, gsm8k, alpaca, sum, qa; "
-        "questions for these six; tuning; or a file of JSON lines with kind and prompt")
+        "questions for these six; tuning; answers; or a file of JSON lines with kind and prompt")
     add("--limit", type=int, help="prompts of each kind; default: 10 of each set of questions (80 "
         "are all), else all")
     add("--repeat", type=int, default=3, help="passes over all prompts")

@@ -170,3 +170,15 @@ def test_the_whole_command(saved_bundle, tmp_path, capsys, monkeypatch):
     runs.write_text("\n".join(whole.splitlines()[:-3]) + "\n")
     assert main(command) == 0
     assert read(out)["rows"] == found["rows"] and runs.read_text() == whole
+
+
+def test_a_suite_with_known_answers_counts_the_right_ones(bundle, tmp_path, capsys):
+    suite, out = tmp_path / "one.jsonl", tmp_path / "out.json"
+    suite.write_text(json.dumps({"kind": "a", "prompt": "The fox ran", "choices": ["fox"]}) + "\n")
+    command = ["bench", "--offline", "--out", str(out), "--suite", str(suite), "--device", "cpu"]
+    assert main([*command, "--max-new-tokens", "6", "--methods", "moa-n0"]) == 0
+    found = read(out)
+    assert found["kind"] == "answers" and {row["kind"] for row in found["rows"]} == {ALL, "a"}
+    assert {row["cut"] for row in found["rows"]} == set(offline.CUTS_OF_ANSWERS)
+    printed = capsys.readouterr().out
+    assert "% still right" in printed and "nats a token" not in printed
