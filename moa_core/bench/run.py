@@ -6,7 +6,7 @@ import os
 import platform
 import random
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -33,24 +33,11 @@ KEPT = ("repeat", "limit", "max_new_tokens", "temperature", "seed", "ignore_eos"
 Key = tuple[str, int, int]  # of a run: method, repeat, and the prompt's line
 
 
-@dataclass(frozen=True)
-class Decoding:
-    """Settings of all methods. seed: of all draws, combined with prompt and repeat."""
-
-    max_new_tokens: int = 128
-    temperature: float = 0.0
-    seed: int = 0
-    eos_ids: tuple[int, ...] = ()
-
-    def settings(self, tree: TreeSettings | None, repeat: int, prompt: int) -> Settings:
-        """The seed of one run. Repeats of a prompt differ; all methods get the same seeds."""
-        draws = random.Random(f"{self.seed}/{repeat}/{prompt}").getrandbits(31)
-        return Settings(
-            self.max_new_tokens,
-            tree or TreeSettings(),
-            Sampling(self.temperature, seed=draws),
-            self.eos_ids,
-        )
+def seeded(shared: Settings, tree: TreeSettings | None, repeat: int, prompt: int) -> Settings:
+    """The settings of one run. Repeats of a prompt differ; all methods get the same seeds."""
+    seed = random.Random(f"{shared.sampling.seed}/{repeat}/{prompt}").getrandbits(31)
+    sampling = replace(shared.sampling, seed=seed)
+    return replace(shared, tree=tree or TreeSettings(), sampling=sampling)
 
 
 def measure(
@@ -79,14 +66,15 @@ def measure(
     }
     facts = keep_settings(folder, settings, target.device)
     eos_ids = () if options.ignore_eos else target.eos_ids
-    decoding = Decoding(options.max_new_tokens, options.temperature, options.seed, eos_ids)
-    runs = run_all(methods, prompts, ids, options.repeat, decoding, folder / "runs.jsonl")
+    sampling = Sampling(options.temperature, seed=options.seed)
+    shared = Settings(options.max_new_tokens, sampling=sampling, eos_ids=eos_ids)
+    runs = run_all(methods, prompts, ids, options.repeat, shared, folder / "runs.jsonl")
     return {**facts, "target": known}, runs
 
 
 def run_all(
     methods: Mapping[str, Method], prompts: Sequence[Prompt], ids: Sequence[Sequence[int]],
-    repeats: int, decoding: Decoding, path: Path,
+    repeats: int, shared: Settings, path: Path,
 ) -> list[Record]:  # fmt: skip
     """Run whatever the file lacks, a line per run, and return all runs, oldest first.
 
@@ -103,7 +91,7 @@ def run_all(
     done = read_runs(path)
     missing = [key for key in wanted if key not in done]
     if missing:
-        _warm_up(methods, ids, decoding)
+        _warm_up(methods, ids, shared)
     bar = tqdm(
         missing, desc="bench", unit="run", initial=len(wanted) - len(missing), total=len(wanted),
         disable=not missing,
@@ -111,7 +99,7 @@ def run_all(
     with path.open("a", encoding="utf-8") as file:
         for name, repeat, number in bar:
             kind, its_ids = texts[number]
-            settings = decoding.settings(methods[name].tree, repeat, number)
+            settings = seeded(shared, methods[name].tree, repeat, number)
             record = methods[name].run(its_ids, settings)
             record = {"method": name, "repeat": repeat, "prompt": number, **record, "kind": kind}
             done[name, repeat, number] = record
@@ -121,12 +109,12 @@ def run_all(
 
 
 def _warm_up(
-    methods: Mapping[str, Method], ids: Sequence[Sequence[int]], decoding: Decoding
+    methods: Mapping[str, Method], ids: Sequence[Sequence[int]], shared: Settings
 ) -> None:
     timed = [method for method in methods.values() if method.timed]
     rounds = [(place, method) for place in range(WARM_UP) for method in timed]
     for place, method in tqdm(rounds, desc="warm-up", unit="run", leave=False):
-        method.run(ids[place % len(ids)], decoding.settings(method.tree, 0, place))
+        method.run(ids[place % len(ids)], seeded(shared, method.tree, 0, place))
 
 
 def read_runs(path: Path) -> dict[Key, Record]:

@@ -53,11 +53,12 @@ def run(options: argparse.Namespace) -> None:
     _check(options, modes)
     if modes:
         options.tree = options.tree or "same"
-    from moa_core.bench.run import Decoding
+    from moa_core.decoding.decode import Settings
+    from moa_core.decoding.verify import Sampling
     from moa_core.runtime import quiet
 
     quiet()
-    Decoding(options.max_new_tokens, options.temperature).settings(None, 0, 0)  # wrong numbers
+    Settings(options.max_new_tokens, sampling=Sampling(options.temperature))  # wrong numbers
     import_module(f"moa_core.bench.{modes[0] if modes else 'compare'}").run(options)
 
 

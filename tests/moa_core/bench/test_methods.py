@@ -8,7 +8,7 @@ import pytest
 from moa_core.bench.methods import HuggingFace, load_methods, written
 from moa_core.bench.programs import interleaved
 from moa_core.bench.results import tau
-from moa_core.bench.run import Decoding
+from moa_core.bench.run import seeded
 from moa_core.decoding.decode import Settings
 from moa_core.decoding.tree import TreeSettings
 from moa_core.decoding.verify import Sampling
@@ -51,7 +51,7 @@ def test_a_peers_acceptance_length_is_counted_from_outside(target):
 def test_sampled_texts_are_alike_for_all_methods_and_new_each_repeat(target, bundle):
     methods, texts = load_methods(["vanilla", "eagle2", "moa-n0"], target), set()
     for repeat in range(3):
-        settings = Decoding(20, temperature=1.0).settings(TREE, repeat, 1)
+        settings = seeded(Settings(20, sampling=Sampling(1.0), eos_ids=()), TREE, repeat, 1)
         outputs = {method.run(IDS[0], settings)["output"] for method in methods.values()}
         assert len(outputs) == 1
         texts |= outputs
@@ -64,7 +64,7 @@ def test_a_context_that_is_too_short_ends_every_text(target, bundle):
     assert precisions == [None, "float32", None, None]
     assert [method.weights() > 0 for method in methods.values()] == [False, True, False, False]
     long = [5, 9, 33] * 80
-    settings = Decoding(100, temperature=0.8).settings(TREE, 0, 1)
+    settings = Settings(100, TREE, Sampling(0.8), eos_ids=())
     for method in methods.values():
         assert method.run(long, settings)["new_tokens"] == target.context - len(long)
 

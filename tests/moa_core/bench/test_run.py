@@ -9,7 +9,7 @@ from moa_core.__main__ import main
 from moa_core.bench import run
 from moa_core.bench.methods import Method
 from moa_core.bench.records import command_line
-from moa_core.bench.run import Decoding, keep_settings, read_runs, run_all
+from moa_core.bench.run import keep_settings, read_runs, run_all
 from moa_core.bench.suites import Prompt
 from moa_core.decoding.decode import Settings
 from moa_core.decoding.tree import AUTO, TreeSettings
@@ -75,7 +75,7 @@ def test_folders_of_the_machine_are_left_out(given, kept, tmp_path, monkeypatch)
 
 IDS = [[5, 9, 33, 5, 9], [7, 8, 12], [40, 41, 42, 43]]
 PROMPTS = [Prompt(at, "ab"[at % 2], ()) for at in range(1, 4)]
-DECODING = Decoding(20)
+SETTINGS = Settings(20, eos_ids=())
 CPU = torch.device("cpu")
 TREE = TreeSettings(3, 2, 6)
 WHOLE = b'{"method":"a","repeat":0,"prompt":1}\n'
@@ -104,7 +104,7 @@ def methods(target: Target, log: list, stop_after: int = 10**6) -> dict[str, Cou
 
 def test_runs_are_interleaved_and_the_warm_up_is_dropped(target, tmp_path):
     log: list = []
-    runs = run_all(methods(target, log), PROMPTS, IDS, 2, DECODING, tmp_path / "runs.jsonl")
+    runs = run_all(methods(target, log), PROMPTS, IDS, 2, SETTINGS, tmp_path / "runs.jsonl")
     assert log[:4] == [("a", IDS[0]), ("b", IDS[0]), ("a", IDS[1]), ("b", IDS[1])]
     assert "".join(name for name, _ in log[4:]) == "abbaabbaabba" and len(runs) == 12
     assert list(read_runs(tmp_path / "runs.jsonl").values()) == runs
@@ -113,7 +113,7 @@ def test_runs_are_interleaved_and_the_warm_up_is_dropped(target, tmp_path):
 
 def test_a_run_that_was_cut_off_repeats_nothing_finished(target, tmp_path):
     path, whole, first, second = tmp_path / "runs.jsonl", [], [], []
-    rest = (PROMPTS, IDS, 2, DECODING)
+    rest = (PROMPTS, IDS, 2, SETTINGS)
     expected = run_all(methods(target, whole), *rest, tmp_path / "whole.jsonl")
     with pytest.raises(KeyboardInterrupt):
         run_all(methods(target, first, 9), *rest, path)
