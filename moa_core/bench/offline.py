@@ -173,26 +173,24 @@ def right_rows(records: Sequence[Record], prompts: Sequence[Prompt], target: Tar
     right  share of these that are answered right
     """
     choices = {prompt.number: prompt.choices for prompt in prompts}
-    tokenizer, results, asked = tokenizer_of(target), [], set[tuple[str, int]]()
-    for record in records:
-        method, _, cut = record["method"].rpartition("@")
-        number, text = record["prompt"], record["text"]
-        told, right = (
-            is_right(str(tokenizer.decode(ids)), choices[number])
-            for ids in (text[: record["known"]], text)
-        )
-        if method == TARGET and right and not told:
-            asked.add((cut, number))
-        results.append((method, cut, number, record["kind"], int(right)))
+    tokenizer, by_method = tokenizer_of(target), grouped(records, "method")
+
+    def right(record: Record, known: int | None = None) -> bool:
+        text = str(tokenizer.decode(record["text"][:known]))
+        return is_right(text, choices[record["prompt"]])
+
     found = []
-    for kind in [ALL, *dict.fromkeys(of for *_, of, _ in results)]:
-        for method, cut in dict.fromkeys(one[:2] for one in results):
-            mine = [
-                (right, 1) for *place, number, of, right in results
-                if place == [method, cut] and kind in (ALL, of) and (cut, number) in asked
-            ]  # fmt: skip
-            row = {"method": method, "cut": float(cut), "kind": kind, "asked": len(mine)}
-            found.append(row | _ratio("right", mine))
+    for kind in [ALL, *grouped(records, "kind")]:
+        for name, mine in by_method.items():
+            method, _, cut = name.rpartition("@")
+            asked = {
+                record["prompt"] for record in by_method[f"{TARGET}@{cut}"]
+                if kind in (ALL, record["kind"])
+                and right(record) and not right(record, record["known"])
+            }  # fmt: skip
+            told = [(int(right(record)), 1) for record in mine if record["prompt"] in asked]
+            row = {"method": method, "cut": float(cut), "kind": kind, "asked": len(told)}
+            found.append(row | _ratio("right", told))
     return found
 
 

@@ -104,15 +104,10 @@ def spread(sums: Sequence[Sequence[float]]) -> list[float] | None:
 
 
 def pace(runs: Sequence[Record], whole: bool) -> float | None:
-    """Tokens per second of whole runs, or after the prefill, whose own token is left out; None if
-    no time."""
+    """Tokens per second of whole runs, or after the prefill; None if no time."""
     phases = (item for record in runs for item in record["seconds"].items())
     seconds = float(sum(spent for phase, spent in phases if whole or phase != "prefill"))
-    tokens = sum(record["new_tokens"] for record in runs)
-    if not whole:  # a peer's first forward may give several tokens, all in its prefill's time
-        tokens = sum(
-            record.get("gained_after_prefill", record["new_tokens"] - 1) for record in runs
-        )
+    tokens = sum(record["new_tokens"] if whole else _gained(record)[0] for record in runs)
     return tokens / seconds if seconds > 0 and tokens > 0 else None
 
 
@@ -123,7 +118,8 @@ def tau(runs: Sequence[Record]) -> float | None:
 
 
 def _gained(record: Record) -> tuple[int, int]:
-    """Tokens gained after the prefill, and the target forwards that gained them."""
+    """Tokens gained after the prefill, and the target forwards that gained them. A peer's first
+    forward may give several tokens, all in its prefill's time."""
     if "cycles" in record:
         return sum(record["cycles"]["gained"]), len(record["cycles"]["gained"])
     return record["gained_after_prefill"], record["target_calls"] - 1
@@ -195,11 +191,7 @@ def shown(value: float | None, digits: int) -> str:
 
 
 def table(methods: dict[str, dict[str, Any]]) -> str:
-    """The main figures as text, a row per method.
-
-    Speed of whole runs, the lowest and highest repeat, times plain decoding's; speed of decoding
-    alone; tau over all prompts and by kind.
-    """
+    """The main figures as text, a row per method; tau over all prompts and by kind."""
     kinds = list(dict.fromkeys(kind for found in methods.values() for kind in found["kinds"]))
     head = ["method", "tree", "tokens/s", "low-high", "speed-up", "decoding/s", "tau", *kinds]
     return aligned([head, *(_row(name, found, kinds) for name, found in methods.items())])

@@ -51,16 +51,14 @@ def measure(
     """
     named = {name.rpartition("@")[0] if more else name: of for name, of in methods.items()}
     weights = {name: method.weights() for name, method in named.items()}
-    known = {"name": target.name, "dtype": target.precision}
-    if options.bits:
-        known["dtype"] = form_name(target.dtype, options.bits)
+    dtype = form_name(target.dtype, options.bits) if options.bits else target.precision
     settings = {
         **{name: getattr(options, name) for name in KEPT},
         "methods": list(named),
         "draft_precision": {name: method.precision for name, method in named.items()},
         "prompts": suite_hash(prompts),
-        "target": known["name"],
-        "dtype": known["dtype"],
+        "target": target.name,
+        "dtype": dtype,
         "weights": {"target": checksum([target.head.weight, target.embed.weight]), **weights},
         **more,
     }
@@ -69,7 +67,7 @@ def measure(
     sampling = Sampling(options.temperature, seed=options.seed)
     shared = Settings(options.max_new_tokens, sampling=sampling, eos_ids=eos_ids)
     runs = run_all(methods, prompts, ids, options.repeat, shared, folder / "runs.jsonl")
-    return {**facts, "target": known}, runs
+    return {**facts, "target": {"name": target.name, "dtype": dtype}}, runs
 
 
 def run_all(
@@ -108,9 +106,7 @@ def run_all(
     return [done[key] for key in wanted]
 
 
-def _warm_up(
-    methods: Mapping[str, Method], ids: Sequence[Sequence[int]], shared: Settings
-) -> None:
+def _warm_up(methods: Mapping[str, Method], ids: Sequence[Sequence[int]], shared: Settings) -> None:
     timed = [method for method in methods.values() if method.timed]
     rounds = [(place, method) for place in range(WARM_UP) for method in timed]
     for place, method in tqdm(rounds, desc="warm-up", unit="run", leave=False):
@@ -151,9 +147,8 @@ def keep_settings(folder: Path, given: dict[str, Any], device: torch.device) -> 
     path = folder / "settings.json"
     facts = {"machine": machine(device), "versions": versions()}
     settings = json.loads(json.dumps({**given, **facts}))  # with lists, as when read back
-    fresh: dict[str, Any] = {"settings": settings, "commits": []}
     try:
-        kept = read_json(path) if path.exists() else fresh
+        kept = read_json(path) if path.exists() else {"settings": settings, "commits": []}
         before, commits = dict(kept["settings"]), list(kept["commits"])
     except (ValueError, KeyError, TypeError):
         raise UserError(f"{path} is damaged: name another folder with --out.") from None
@@ -167,8 +162,8 @@ def keep_settings(folder: Path, given: dict[str, Any], device: torch.device) -> 
             f"{folder} holds a benchmark of other settings ({'; '.join(differing)}): "
             "name another folder with --out, or give the same settings to resume it."
         )
-    now = commit()
-    commits = list(dict.fromkeys([*commits, *([now] if now else [])]))
+    if (now := commit()) and now not in commits:
+        commits.append(now)
     folder.mkdir(parents=True, exist_ok=True)
     text = json.dumps({"settings": settings, "commits": commits}, indent=1)
     part = path.with_suffix(".part")  # replaced at once: a kill leaves the old or the new file

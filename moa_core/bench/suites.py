@@ -47,8 +47,7 @@ def load_suite(name: str, limit: int | None = None) -> list[Prompt]:
     """
     if name == SETS:
         sets = [prompt._replace(kind=one) for one in QUESTIONS for prompt in load_suite(one)]
-        prompts = [prompt._replace(number=at) for at, prompt in enumerate(sets, 1)]
-        return prompts if limit is None else _first_of_each(prompts, limit)
+        return _first_of_each([one._replace(number=at) for at, one in enumerate(sets, 1)], limit)
     path = SUITES.get(name) or Path(os.path.expanduser(name))
     if not os.path.isfile(path):
         raise UserError(
@@ -58,7 +57,7 @@ def load_suite(name: str, limit: int | None = None) -> list[Prompt]:
     prompts = [_prompt(row, number, path.stem) for number, row in json_lines(path)]
     if not prompts:
         raise UserError(f"The suite {path} holds no prompts.")
-    return prompts if limit is None else _first_of_each(prompts, limit)
+    return _first_of_each(prompts, limit)
 
 
 def suite_hash(prompts: Sequence[Prompt]) -> str:
@@ -69,25 +68,22 @@ def suite_hash(prompts: Sequence[Prompt]) -> str:
 
 def suite_ids(prompts: Sequence[Prompt], target: Target) -> list[list[int]]:
     """The token ids of prompts. UserError, naming the line, for one that the target cannot read."""
-    return [_ids(prompt, target) for prompt in prompts]
+    tokenizer, found = tokenizer_of(target), []
+    for prompt in prompts:
+        try:
+            found.append(chat_ids(tokenizer, prompt.messages))
+            check_prompt(found[-1], target)
+        except UserError as error:
+            raise UserError(f"Line {prompt.number} of the suite: {error}") from None
+    return found
 
 
-def _ids(prompt: Prompt, target: Target) -> list[int]:
-    tokenizer = tokenizer_of(target)
-    try:
-        ids = chat_ids(tokenizer, prompt.messages)
-        check_prompt(ids, target)
-    except UserError as error:
-        raise UserError(f"Line {prompt.number} of the suite: {error}") from None
-    return ids
-
-
-def _first_of_each(prompts: list[Prompt], limit: int) -> list[Prompt]:
+def _first_of_each(prompts: list[Prompt], limit: int | None) -> list[Prompt]:
     seen: Counter[str] = Counter()
     kept = []
     for prompt in prompts:
         seen[prompt.kind] += 1
-        if seen[prompt.kind] <= limit:
+        if limit is None or seen[prompt.kind] <= limit:
             kept.append(prompt)
     return kept
 
