@@ -69,6 +69,11 @@ class Chat:
     ids: list[int]
     start: int
 
+    @property
+    def written(self) -> int:
+        """Tokens of the answer so far."""
+        return len(self.ids) - self.start
+
 
 def bucket(text: str) -> int:
     """A text's hash, from 0 to 99."""
@@ -123,10 +128,12 @@ def write(target: Target, path: Path, tokens: int, writing: Writing, processes: 
                     for part, share in zip(parts, shares, strict=True)
                 ]
                 while wait(jobs, TELL).not_done:
-                    bar.update(sum(count for _, count in _finished(parts)) - bar.n)
+                    bar.update(sum(chat.written for chat in _finished(parts)) - bar.n)
                 for job in jobs:
                     job.result()
-    texts = [text for text, _ in _finished(parts)]
+    texts = [
+        Encoded(chat.ids, [False] * chat.start + [True] * chat.written) for chat in _finished(parts)
+    ]
     random.Random(writing.seed).shuffle(texts)
     save(path, texts)
     for part in parts:
@@ -143,20 +150,20 @@ def _write_part(
     """
     whole = path.read_text(encoding="utf-8") if path.exists() else ""
     path.write_text(whole[: whole.rfind("\n") + 1], encoding="utf-8")  # a kill may cut a line
-    done = {json.loads(line)["place"] for line in path.read_text(encoding="utf-8").splitlines()}
-    written = sum(count for _, count in _finished([path]))
+    before = _finished([path])
+    written, done = sum(chat.written for chat in before), {chat.place for chat in before}
     tell(written)
-    asked = [(at, prompt) for at, prompt in prompts_in(writing.prompts) if at % of == number]
-    left = [(at, prompt) for at, prompt in asked if at not in done]
+    asked = prompts_in(writing.prompts)
+    left = [(at, prompt) for at, prompt in asked if at % of == number and at not in done]
     torch.manual_seed(writing.seed * 1_009 + number + len(done))
     with path.open("a", encoding="utf-8") as file:
         for chat in Writer(target, writing).answered(_chats(target, left, writing)):
-            stop = len(chat.ids)
-            line = {"place": chat.place, "ids": chat.ids, "spans": [[chat.start, stop]]}
+            spans = [[chat.start, len(chat.ids)]]
+            line = {"place": chat.place, "ids": chat.ids, "spans": spans}
             file.write(json.dumps(line) + "\n")
             file.flush()
-            tell(stop - chat.start)
-            written += stop - chat.start
+            tell(chat.written)
+            written += chat.written
             if written >= tokens:
                 return
     if not written:
@@ -225,8 +232,7 @@ class Writer:
         return len(new) == len(free)
 
     def _ended(self, chat: Chat) -> bool:
-        stop = len(chat.ids)
-        full = stop - chat.start >= self._longest or stop >= self._context
+        full = chat.written >= self._longest or len(chat.ids) >= self._context
         return full or chat.ids[-1] in self._target.eos_ids
 
     def _choose(self, chats: Sequence[Chat], logits: Tensor) -> None:
@@ -292,18 +298,11 @@ class _Rows:
         return keys, values
 
 
-def _finished(parts: Sequence[Path]) -> list[tuple[Encoded, int]]:
-    """The chats in the parts' files, and how many tokens of each the target wrote."""
-    found = []
-    for path in parts:
-        if not path.exists():
-            continue
-        for line in path.read_text(encoding="utf-8").split("\n")[:-1]:
-            row = json.loads(line)
-            ((start, stop),) = row["spans"]
-            mask = [False] * start + [True] * (stop - start)
-            found.append((Encoded(row["ids"], mask), stop - start))
-    return found
+def _finished(parts: Sequence[Path]) -> list[Chat]:
+    """The chats in the parts' files; their heat is not kept."""
+    texts = (path.read_text(encoding="utf-8") for path in parts if path.exists())
+    rows = [json.loads(line) for text in texts for line in text.split("\n")[:-1]]
+    return [Chat(row["place"], 0.0, row["ids"], row["spans"][0][0]) for row in rows]
 
 
 class _Workers(ProcessPoolExecutor):
