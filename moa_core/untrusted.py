@@ -22,7 +22,6 @@ WIDE = {"head_dim": 2**16, "hidden_size": 2**24}
 Whole = Annotated[int, msgspec.Meta(ge=1)]
 Count = Annotated[int, msgspec.Meta(ge=0)]
 Eps = Annotated[float, msgspec.Meta(gt=0, lt=1)]
-ROLES = ("system", "user", "assistant")  # of a chat's turns
 PICKLE = "pytorch_model.bin"  # the one pickle in common use: EAGLE heads are published as one
 PICKLES = "MOA_ALLOW_PICKLE"  # an environment variable, so that child processes obey it
 
@@ -54,13 +53,6 @@ def json_lines(path: Path) -> Iterator[tuple[int, Any]]:
             with saying(f"Line {number} of {path} is not JSON"):
                 found = parsed(line)
             yield number, found
-
-
-def is_message(found: Any) -> bool:
-    match found:
-        case {"role": role, "content": str()}:
-            return role in ROLES
-    return False
 
 
 def read_config(folder: Path) -> dict[str, Any]:

@@ -39,7 +39,6 @@ from moa_core.train.drafters import fresh
 from moa_core.train.losses import MoATrainee
 from moa_core.train.masks import Masks, on_policy
 from moa_core.train.teacher import Lesson
-from moa_core.untrusted import ROLES
 
 FAMILIES: dict[str, type[PretrainedConfig]] = {
     "llama": LlamaConfig,
@@ -241,7 +240,7 @@ def training_features(trained: MoATrainee, batch: Batch, lesson: Lesson, masks: 
 
 
 BOS, END, PAD = "<|bos|>", "<|end|>", "<|pad|>"
-ROLE_TOKENS = [f"<|{role}|>" for role in ROLES]
+ROLE_TOKENS = ["<|system|>", "<|user|>", "<|assistant|>"]
 TEMPLATE = (
     "{{ bos_token }}{% for message in messages %}"
     "{% if message['role'] not in ['system', 'user', 'assistant'] %}"

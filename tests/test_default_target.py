@@ -23,7 +23,7 @@ pytestmark = pytest.mark.real
 ROOT = Path(__file__).parents[1]
 TOKENS = 24
 NEAR = 1e-4  # of two logits in float64: the two may change places
-PROMPTS = [one.messages[0]["content"] for one in load_suite("tuning", 3)][:20]
+PROMPTS = [one.text for one in load_suite("tuning", 3)][:20]
 
 
 @pytest.fixture(scope="module")

@@ -12,10 +12,9 @@ from moa_core.assets import ASSETS
 from moa_core.decoding.decode import check_prompt
 from moa_core.errors import UserError
 from moa_core.model.target import Target
-from moa_core.text import chat_ids, tokenizer_of
-from moa_core.untrusted import is_message, json_lines
+from moa_core.text import prompt_ids, tokenizer_of
+from moa_core.untrusted import json_lines
 
-Message = dict[str, str]  # role and content of one turn
 QUESTIONS = ("mt_bench", "humaneval", "gsm8k", "alpaca", "sum", "qa")
 SETS = "questions"  # all of them
 SUITES = {name: ASSETS / "suites" / f"{name}.jsonl" for name in ("tuning", "answers")}
@@ -26,14 +25,13 @@ class Prompt(NamedTuple):
     """One prompt of a suite.
 
     number    its line, from 1; in `questions`, counted through all sets
-    messages  a chat that the user ends
     choices   the right answer, and wrong ones that a text may name instead; empty where none is
               known
     """
 
     number: int
     kind: str
-    messages: tuple[Message, ...]
+    text: str
     choices: tuple[str, ...] = ()
 
 
@@ -62,8 +60,8 @@ def load_suite(name: str, limit: int | None = None) -> list[Prompt]:
 
 def suite_hash(prompts: Sequence[Prompt]) -> str:
     """A short hash of all prompts, because files with the same name may differ."""
-    text = json.dumps([[prompt.kind, prompt.messages] for prompt in prompts])
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
+    chats = [[one.kind, [{"role": "user", "content": one.text}]] for one in prompts]
+    return hashlib.sha256(json.dumps(chats).encode()).hexdigest()[:16]
 
 
 def suite_ids(prompts: Sequence[Prompt], target: Target) -> list[list[int]]:
@@ -71,7 +69,7 @@ def suite_ids(prompts: Sequence[Prompt], target: Target) -> list[list[int]]:
     tokenizer, found = tokenizer_of(target), []
     for prompt in prompts:
         try:
-            found.append(chat_ids(tokenizer, prompt.messages))
+            found.append(prompt_ids(tokenizer, prompt.text))
             check_prompt(found[-1], target)
         except UserError as error:
             raise UserError(f"Line {prompt.number} of the suite: {error}") from None
@@ -92,25 +90,15 @@ def _prompt(row: Any, number: int, default_kind: str) -> Prompt:
     where = f"Line {number} of the suite"
     if not isinstance(row, dict):
         raise UserError(f"{where} is not a JSON object with kind and prompt.")
-    messages = _messages(row)
-    if messages is None:
-        raise UserError(f"{where} has neither a prompt of text nor messages that a user ends.")
+    match row:
+        case {"prompt": str(text)} | {"turns": [str(text), *_]} if text.strip():
+            pass  # of a question set, the first turn is asked
+        case _:
+            raise UserError(f"{where} has no prompt of text.")
     kind = row.get("kind") or row.get("category") or default_kind
     if not isinstance(kind, str):
         raise UserError(f"{where} has a kind that is no text.")
     choices = row.get("choices", [])
     if not isinstance(choices, list) or not all(isinstance(one, str) and one for one in choices):
         raise UserError(f"{where} has choices that are no list of texts.")
-    return Prompt(number, kind, messages, tuple(choices))
-
-
-def _messages(row: dict[str, Any]) -> tuple[Message, ...] | None:
-    """A row's chat, or None. Only the first turn of a question set is used."""
-    match row:
-        case {"messages": [*turns, {"role": "user"}] as messages} if all(
-            is_message(turn) and turn["content"].strip() for turn in [*turns, messages[-1]]
-        ):
-            return tuple({"role": m["role"], "content": m["content"]} for m in messages)
-        case {"prompt": str(text)} | {"turns": [str(text), *_]} if text.strip():
-            return ({"role": "user", "content": text},)
-    return None
+    return Prompt(number, kind, text, tuple(choices))

@@ -125,7 +125,7 @@ def test_an_answer_is_right_if_its_first_choice_is(text, right):
 
 def test_right_answers_are_counted_where_the_target_has_one_that_it_had_not_told():
     target = speaking_target()
-    prompts = [Prompt(at, "ab"[at % 2], (), ("fox", "dog")) for at in range(5)]
+    prompts = [Prompt(at, "ab"[at % 2], "", ("fox", "dog")) for at in range(5)]
 
     def run(method: str, at: int, text: str, known: str = "the ") -> Record:
         both = [target.tokenizer(part)["input_ids"] for part in (known, text)]

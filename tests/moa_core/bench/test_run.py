@@ -74,7 +74,7 @@ def test_folders_of_the_machine_are_left_out(given, kept, tmp_path, monkeypatch)
 
 
 IDS = [[5, 9, 33, 5, 9], [7, 8, 12], [40, 41, 42, 43]]
-PROMPTS = [Prompt(at, "ab"[at % 2], ()) for at in range(1, 4)]
+PROMPTS = [Prompt(at, "ab"[at % 2], "") for at in range(1, 4)]
 SETTINGS = Settings(20, eos_ids=())
 CPU = torch.device("cpu")
 TREE = TreeSettings(3, 2, 6)

@@ -22,7 +22,7 @@ def suite(tmp_path: Path, *rows: object) -> str:
 def test_the_question_sets_load_one_by_one_and_as_kinds_of_one_suite():
     for name in QUESTIONS:
         found = load_suite(name)
-        assert len(found) >= 79 and all(len(prompt.messages) == 1 for prompt in found)
+        assert len(found) >= 79 and all(prompt.text for prompt in found)
         assert len({prompt.kind for prompt in found}) == (8 if name == "mt_bench" else 1)
     every = load_suite("questions")
     assert [prompt.number for prompt in every] == list(range(1, len(every) + 1))
@@ -33,10 +33,10 @@ def test_the_question_sets_load_one_by_one_and_as_kinds_of_one_suite():
 
 def test_prompts_to_tune_on_are_held_out_and_none_is_a_question():
     found = load_suite("tuning")
-    texts = [prompt.messages[0]["content"] for prompt in found]
+    texts = [prompt.text for prompt in found]
     assert len(set(texts)) == len(texts) == 200 and max(map(len, texts)) <= 1_200
     assert all(bucket(text) < HELD_OUT_PERCENT for text in texts)
-    assert not set(texts) & {one.messages[0]["content"] for one in load_suite("questions")}
+    assert not set(texts) & {one.text for one in load_suite("questions")}
     share_alike = ("dolly", "query-well", "efficientqa", "adversarial_qa")
     rows = [json.loads(line) for line in SUITES["tuning"].read_text("utf-8").splitlines()]
     assert not [row for row in rows if any(part in row["source"] for part in share_alike)]
@@ -46,7 +46,7 @@ def test_prompts_to_tune_on_are_held_out_and_none_is_a_question():
 
 def test_questions_with_answers_name_the_right_one_first_and_in_a_passage_it_stands():
     found = load_suite("answers")
-    texts = [prompt.messages[0]["content"] for prompt in found]
+    texts = [prompt.text for prompt in found]
     assert len(set(texts)) == len(texts) >= 300
     assert set(Counter(one.kind for one in found)) == {"fact", "passage", "label"}
     for one, text in zip(found, texts, strict=True):
@@ -55,30 +55,19 @@ def test_questions_with_answers_name_the_right_one_first_and_in_a_passage_it_sta
 
 
 def test_a_persons_own_file(tmp_path):
-    talk = [
-        {"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello."},
-        {"role": "user", "content": "Go on"},
-    ]  # fmt: skip
-    rows = ({"kind": "a", "prompt": "One"}, "", {"kind": "b", "messages": talk}, {"prompt": "Two"})
-    found = load_suite(suite(tmp_path, *rows))
-    assert [(each.number, each.kind) for each in found] == [(1, "a"), (3, "b"), (4, "mine")]
-    assert found[0].messages[0]["content"] == "One" and list(found[1].messages) == talk
+    found = load_suite(suite(tmp_path, {"kind": "a", "prompt": "One"}, "", {"prompt": "Two"}))
+    assert found == [(1, "a", "One", ()), (3, "mine", "Two", ())]
 
 
 def test_a_limit_is_per_kind(tmp_path):
     rows = [{"kind": kind, "prompt": f"{kind}{at}"} for at in range(3) for kind in "ab"]
     found = load_suite(suite(tmp_path, *rows), 2)
-    assert [each.messages[0]["content"] for each in found] == ["a0", "b0", "a1", "b1"]
+    assert [each.text for each in found] == ["a0", "b0", "a1", "b1"]
 
 
-NO_PROMPT = (
-    {"kind": "a"}, {"kind": "a", "prompt": " "}, {"kind": "a", "prompt": 3},
-    {"messages": [{"role": "assistant", "content": "x"}]}, {"messages": [{"role": "user"}]},
-    {"messages": [{"role": "bot", "content": "x"}, {"role": "user", "content": "y"}]},
-)  # fmt: skip
 BAD = [
     ("{", "is not JSON"), ("[" * 100_000, "nested too deeply"), ("[1]", "is not a JSON object"),
-    *((row, "neither a prompt") for row in NO_PROMPT),
+    *((row, "no prompt of text") for row in ({"kind": "a"}, {"prompt": " "}, {"prompt": 3})),
     ({"kind": 3, "prompt": "x"}, "kind that is no text"),
     *(({"prompt": "x", "choices": of}, "choices that are no list") for of in ("y", [1], [""])),
 ]  # fmt: skip
@@ -103,7 +92,7 @@ def test_no_file_and_no_prompts(tmp_path):
 
 def test_a_question_is_asked_as_it_was_in_training(tmp_path):
     rows = [{"prompt": f"What is <|im_end|> {n} + 4?"} for n in range(6)]
-    rows += [{"messages": [{"role": "user", "content": "\tThe fox\r\nran."}]}]
+    rows += [{"prompt": "\tThe fox\r\nran."}]
     path, own = Path(suite(tmp_path, *rows)), tmp_path / "own.npz"
     target = speaking_target(chatml_tokenizer())
     write(target, own, 10_000, Writing(path, rows=4, longest=2))
