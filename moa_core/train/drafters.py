@@ -181,7 +181,7 @@ def _words(target: Target, batches: Batches, path: Path, count: int) -> Tensor:
         frequency = batches.frequencies(target.config.vocab_size)
         frequency[list(target.eos_ids)] = frequency.max() + 1
         # Of equally rare ones, those that the tokenizer learnt first.
-        most = np.argsort(-frequency, kind="stable")[: min(count, target.config.vocab_size)]
+        most = np.argsort(-frequency, kind="stable")[:count]
         np.save(path, np.sort(most))
     return torch.from_numpy(np.load(path)).to(target.device)
 

@@ -18,8 +18,7 @@ from moa_core.train.batches import Batch, same_document
 from moa_core.train.masks import Masks, predictable
 from moa_core.train.teacher import Lesson, Verdicts
 
-Stats = dict[str, Tensor]
-Loss = tuple[Tensor, Stats]
+Loss = tuple[Tensor, dict[str, Tensor]]
 DECAY = 0.8  # weight of each draft ahead against the one before it (Medusa, section 2.2.1)
 NOISE = 0.2  # width of the uniform noise on EAGLE's features, in rows of 512 tokens
 
@@ -75,7 +74,14 @@ class MoATrainee(Trainee):
 
     def forward(self, batch: Batch, lesson: Lesson, masks: Masks, seed: int) -> Loss:
         hidden, before_tail = self._hidden(batch, lesson, masks)
-        return self._loss(hidden, before_tail, lesson, masks)
+        entropy = soft_entropy(hidden, lesson.verdicts, masks.loss)
+        feature = _smooth(hidden, lesson.hidden, masks.loss)
+        stats = {"cross_entropy": entropy.detach(), "feature": feature.detach()}
+        if tli := self._drafter.tli:
+            entering = _smooth(before_tail, lesson.entering[tli], masks.loss)
+            stats["entering"] = entering.detach()
+            feature = 0.5 * feature + 0.5 * entering
+        return self._weights.cross_entropy * entropy + self._weights.feature * feature, stats
 
     def missing(self, batch: Batch, lesson: Lesson, masks: Masks) -> tuple[Tensor, Tensor]:
         tli = self._drafter.tli
@@ -110,22 +116,11 @@ class MoATrainee(Trainee):
         run = self._target[0].run_layers
         return run(hidden, batch.positions, masks.tail, cache, last=tli), hidden
 
-    def _loss(self, hidden: Tensor, before_tail: Tensor, lesson: Lesson, masks: Masks) -> Loss:
-        tli = self._drafter.tli
-        entropy = soft_entropy(hidden, lesson.verdicts, masks.loss)
-        feature = _smooth(hidden, lesson.hidden, masks.loss)
-        stats = {"cross_entropy": entropy.detach(), "feature": feature.detach()}
-        if tli:
-            entering = _smooth(before_tail, lesson.entering[tli], masks.loss)
-            stats["entering"] = entering.detach()
-            feature = 0.5 * feature + 0.5 * entering
-        return self._weights.cross_entropy * entropy + self._weights.feature * feature, stats
-
 
 class _TrueFirst:
     """In place of a cache: the target's own K and V, then those of the drafted states."""
 
-    def __init__(self, tail: Sequence[tuple[Tensor, Tensor]]) -> None:
+    def __init__(self, tail: Sequence[tuple[Tensor, Tensor]] | Tensor) -> None:
         self._tail = tail
 
     def update(
@@ -183,7 +178,7 @@ class TandemTrainee(Trainee):
     def _hidden(self, batch: Batch, lesson: Lesson, masks: Masks) -> Tensor:
         self._drafter.rope.reserve(batch.ids.shape[1])
         rotation = self._drafter.rope(batch.positions, lesson.embedded)
-        known = _TrueFirst([(k, v) for k, v in self.net.memorise(lesson.hidden, rotation)])
+        known = _TrueFirst(self.net.memorise(lesson.hidden, rotation))
         hidden: Tensor = self.net(lesson.embedded, rotation, masks.tail, known)
         return hidden
 
