@@ -10,16 +10,7 @@ import torch
 from moa_core.__main__ import main
 from moa_core.bench import offline
 from moa_core.bench.methods import Record
-from moa_core.bench.offline import (
-    Alone,
-    alone,
-    answer,
-    is_right,
-    judged,
-    log_probs,
-    right_rows,
-    rows,
-)  # fmt: skip
+from moa_core.bench.offline import Alone, alone, answer, judged, log_probs, right_rows, rows
 from moa_core.bench.records import ALL, read, select
 from moa_core.bench.suites import Prompt
 from moa_core.decoding.cuttable import Cuttable
@@ -120,7 +111,7 @@ def test_figures_by_hand():
     ("An evergreen.", False), ("", False),
 ])  # fmt: skip
 def test_an_answer_is_right_if_its_first_choice_is(text, right):
-    assert is_right(text, ["green", "red"]) == right
+    assert offline.is_right(text, ["green", "red"]) == right
 
 
 def test_right_answers_are_counted_where_the_target_has_one_that_it_had_not_told():

@@ -15,16 +15,7 @@ from moa_core.model.target import Target
 from moa_core.text import prompt_ids
 from moa_core.train import own_text
 from moa_core.train.batches import Batch, Batches
-from moa_core.train.own_text import (
-    HELD_OUT_PERCENT,
-    Chat,
-    Writer,
-    Writing,
-    bucket,
-    load,
-    prompts_in,
-    write,
-)
+from moa_core.train.own_text import Chat, Writer, Writing, bucket, load, prompts_in, write
 from moa_core.train.packing import PADDING, Columns
 from tests.models import plain_greedy, speaking_target, tiny_tokenizer
 
@@ -35,10 +26,6 @@ def made(own: Path, kind: type[Batches] = Batches, length: int = 48, seed: int =
     return kind(own, tiny_tokenizer(), ROWS, length, seed)
 
 
-def taken(batches: Batches, count: int) -> list[Batch]:
-    return list(islice(batches, count))
-
-
 def same(one: Batch, other: Batch) -> bool:
     return all(torch.equal(a, b) for a, b in zip(one, other, strict=True))
 
@@ -47,13 +34,12 @@ def test_a_resume_goes_on_with_the_next_batch_epochs_included(own):
     straight = made(own)
     per_epoch = len(straight.prepare(0)[0]) // ROWS
     count = 2 * per_epoch + 3
-    whole = taken(straight, count)
+    whole = [*islice(straight, count)]
     assert straight.place[0] == 2
     for stop in (1, per_epoch, per_epoch + 1, 2 * per_epoch + 1):
         first, second = made(own), made(own)
-        taken(first, stop)
-        second.place = first.place
-        rest = taken(second, count - stop)
+        *_, second.place = (first.place for _ in islice(first, stop))
+        rest = islice(second, count - stop)
         assert all(same(a, b) for a, b in zip(whole[stop:], rest, strict=True))
     assert not same(whole[0], whole[per_epoch])
 
@@ -115,9 +101,8 @@ PROMPTS = ["Hi", "The fox ran home.", "A b c", "What is 3 + 4?", "Where did the 
 def prompts(tmp_path) -> Path:
     """Fifty prompts and ten chats; some are held out."""
     rows = [{"prompt": f"{text} {n}"} for n in range(10) for text in PROMPTS]
-    rows += [
-        {"messages": [{"content": f"Count to {n}."}, {"content": "Go on."}]} for n in range(10)
-    ]
+    for n in range(10):
+        rows.append({"messages": [{"content": f"Count to {n}."}, {"content": "Go on."}]})
     path = tmp_path / "prompts.jsonl"
     path.write_text("\n".join(map(json.dumps, rows)))
     return path
@@ -125,7 +110,7 @@ def prompts(tmp_path) -> Path:
 
 def test_prompts_are_all_but_those_held_out(prompts):
     asked = prompts_in(prompts)
-    assert not any(bucket(prompt) < HELD_OUT_PERCENT for _, prompt in asked)
+    assert not any(bucket(prompt) < own_text.HELD_OUT_PERCENT for _, prompt in asked)
     assert asked[-1] == (59, "Count to 9.") and 50 < len(asked) < 60
     share = sum(bucket(f"prompt {n}") < 2 for n in range(20_000)) / 20_000
     assert share == pytest.approx(0.02, abs=0.004)
