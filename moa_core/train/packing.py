@@ -20,39 +20,30 @@ class Encoded(NamedTuple):
     mask: list[bool]
 
 
-class Row(NamedTuple):
-    """A packed row: ids, the response mask, and the number of each token's document."""
-
-    ids: np.ndarray
-    mask: np.ndarray
-    segment: np.ndarray
-
-
 def packed(
     encoded: Iterable[Encoded], tokenizer: PreTrainedTokenizerBase, length: int, seed: Sequence[int]
 ) -> Columns:
     """Documents as shuffled rows of `length` tokens."""
     pad = tokenizer.eos_token_id if tokenizer.pad_token_id is None else tokenizer.pad_token_id
-    rows = list(pack(encoded, length, pad))
+    rows = np.stack(list(pack(encoded, length, pad)))
     order = np.random.default_rng(list(seed)).permutation(len(rows))
-    kinds = (np.int32, bool, np.int64)
-    columns = zip(*rows, strict=True)
-    return tuple(np.array(column, kind)[order] for column, kind in zip(columns, kinds, strict=True))
+    ids, mask, segment = rows[order].swapaxes(0, 1)
+    return ids.astype(np.int32), mask.astype(bool), segment.copy()
 
 
 def pack(
     encoded: Iterable[tuple[list[int], list[bool]]], length: int, pad_id: int
-) -> Iterator[Row]:
-    """Rows of `length` tokens: whole documents where they fit; longer ones are cut across rows.
+) -> Iterator[np.ndarray]:
+    """Rows [3, length]: ids, the response mask, and the number of each token's document.
 
-    `segment` numbers the documents in the order given. Padding has `pad_id`, mask False and segment
-    `PADDING`.
+    Documents are whole where they fit; longer ones are cut across rows. Padding has `pad_id`, mask
+    0 and segment `PADDING`.
     """
     arriving = (
-        Row(np.array(ids, np.int64), np.array(mask, bool), np.full(len(ids), number))
+        np.stack([ids, mask, np.full(len(ids), number)])
         for number, (ids, mask) in enumerate(encoded)
     )
-    waiting: list[Row] = []
+    waiting: list[np.ndarray] = []
     while True:
         waiting.extend(islice(arriving, _WAITING - len(waiting)))
         if not waiting:
@@ -60,31 +51,30 @@ def pack(
         yield _take_row(waiting, length, pad_id)
 
 
-def _take_row(waiting: list[Row], length: int, pad_id: int) -> Row:
+def _take_row(waiting: list[np.ndarray], length: int, pad_id: int) -> np.ndarray:
     """Take a row's documents from `waiting`. The rest of a document that is cut stays first."""
-    row = Row(np.full(length, pad_id), np.zeros(length, bool), np.full(length, PADDING))
+    row = np.repeat([[pad_id], [0], [PADDING]], length, 1)
     start = 0
     while waiting and (room := length - start):
         index = _choice(waiting, room, length)
         if index is None:
             break
         document = waiting.pop(index)
-        end = min(length, start + len(document.ids))
-        for column, values in zip(row, document, strict=True):
-            column[start:end] = values[:room]
-        if len(document.ids) > room:
-            waiting.insert(0, Row(*(values[room:] for values in document)))
+        end = min(length, start + document.shape[1])
+        row[:, start:end] = document[:, :room]
+        if document.shape[1] > room:
+            waiting.insert(0, document[:, room:])
         start = end
     return row
 
 
-def _choice(waiting: list[Row], room: int, length: int) -> int | None:
+def _choice(waiting: list[np.ndarray], room: int, length: int) -> int | None:
     """The next document: the oldest if it fits, else the longest that fits, else one to cut."""
-    oldest = len(waiting[0].ids)
+    oldest = waiting[0].shape[1]
     worth_filling = room > length * _MAX_PADDING
     if oldest <= room or (oldest > length and worth_filling):
         return 0
-    fitting = [index for index, document in enumerate(waiting) if len(document.ids) <= room]
+    fitting = [index for index, document in enumerate(waiting) if document.shape[1] <= room]
     if fitting:
-        return max(fitting, key=lambda index: len(waiting[index].ids))
+        return max(fitting, key=lambda index: waiting[index].shape[1])
     return 0 if worth_filling else None

@@ -16,12 +16,13 @@ def test_packing_keeps_every_token_in_order(length):
     kept: dict[int, tuple[list[int], list[bool]]] = {n: ([], []) for n in range(len(sizes))}
     rows = list(pack(encoded, length, pad_id=-7))
     for row in rows:
-        assert len(row.ids) == len(row.mask) == len(row.segment) == length
-        padding = row.segment == PADDING
-        assert (row.ids[padding] == -7).all() and not row.mask[padding].any()
-        for token, on, number in zip(*(part.tolist() for part in row), strict=True):
+        assert row.shape == (3, length)
+        ids, mask, segment = row
+        padding = segment == PADDING
+        assert (ids[padding] == -7).all() and not mask[padding].any()
+        for token, on, number in row.T.tolist():
             if number != PADDING:
                 kept[number][0].append(token)
                 kept[number][1].append(on)
     assert [kept[n] for n in range(len(sizes))] == encoded
-    assert sum((row.segment == PADDING).sum() for row in rows[:-1]) < 0.03 * sum(sizes)
+    assert sum((row[2] == PADDING).sum() for row in rows[:-1]) < 0.03 * sum(sizes)
