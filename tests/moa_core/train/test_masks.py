@@ -36,6 +36,7 @@ def documents() -> Batch:
 
 
 BATCH = documents()
+EVERYWHERE = [*product(range(len(BATCH.ids)), range(LENGTH))]
 
 
 def draws(block: tuple[int, int] = (6, 14), staircase: float = 0.0) -> Iterator[Masks]:
@@ -57,10 +58,6 @@ def is_drafted(row: int, place: int) -> bool:
     return bool(BATCH.response[row, place]) and bool(BATCH.positions[row, place] > 0)
 
 
-def everywhere() -> Iterator[tuple[int, int]]:
-    yield from product(range(len(BATCH.ids)), range(LENGTH))
-
-
 def root_of(masks: Masks, row: int, place: int) -> int:
     """The first token of the block, by what TLI still takes from the drafter itself."""
     return min(seen(masks.tail, row, place) & set(range(LENGTH, 2 * LENGTH))) - LENGTH
@@ -77,7 +74,7 @@ def test_a_token_sees_true_keys_before_its_blocks_root_and_drafted_ones_from_it_
     """SA sees the whole text, or with the staircase, in some rows, the block alone."""
     roots, wide, narrow = set(), set(), set()
     for draw, masks in enumerate(draws(block, staircase)):
-        for row, place in everywhere():
+        for row, place in EVERYWHERE:
             text, root = text_up_to(row, place), root_of(masks, row, place)
             before = {other for other in text if other < root}
             drafted = {LENGTH + other for other in text - before}
@@ -112,7 +109,7 @@ def test_blocks_are_as_long_as_asked_for():
 
 def test_the_loss_counts_where_the_next_token_is_of_the_same_reply():
     same, loss = same_document(BATCH.segment), predictable(BATCH)
-    for row, place in everywhere():
+    for row, place in EVERYWHERE:
         assert BATCH.positions[row, place] == len(text_up_to(row, place)) - 1
         assert seen(same, row, place) == text_up_to(row, place)
         follows = (

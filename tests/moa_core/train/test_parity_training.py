@@ -6,9 +6,9 @@ from torch import Tensor
 
 from moa_core.train.batches import Batch, whole_batch
 from moa_core.train.drafters import trainee
-from moa_core.train.losses import MoATrainee, Weights
+from moa_core.train.losses import Weights
 from moa_core.train.masks import Masks
-from moa_core.train.teacher import Lesson, teach
+from moa_core.train.teacher import teach
 from tests import released
 from tests.models import one_block, one_reply, training_features
 from tests.released import CLOSE
@@ -39,19 +39,11 @@ def released_masks(batch: Batch, stored: dict[str, Tensor], variant: str) -> Mas
     return Masks(sa, ca, causal, batch.response, ca[:, 0].diagonal(dim1=1, dim2=2))
 
 
-def lesson(batch: Batch, tli: int) -> Lesson:
-    return teach(released.target(), batch, {tli} if tli else ())
-
-
-def training(tli: int) -> MoATrainee:
-    return trainee(released.moa(tli), released.target(), Weights())
-
-
 @pytest.mark.parametrize(("tli", "variant"), CASES)
 def test_positions_hidden_states_loss_and_every_gradient(tli, variant):
-    expected = released.tensors(f"moa_n{tli}_training")
-    batch, trained = released_batch(), training(tli)
-    masks, taught = released_masks(batch, expected, variant), lesson(batch, tli)
+    expected, target = released.tensors(f"moa_n{tli}_training"), released.target()
+    batch, trained = released_batch(), trainee(released.moa(tli), target, Weights())
+    masks, taught = released_masks(batch, expected, variant), teach(target, batch, {tli} - {0})
     assert torch.equal(batch.positions, expected[f"{variant}.position_ids"])
     hidden = training_features(trained, batch, taught, masks)
     real = released.tensors("train_batch")["attention_mask"].bool()
@@ -69,15 +61,16 @@ def test_positions_hidden_states_loss_and_every_gradient(tli, variant):
 
 @pytest.mark.parametrize("tli", [0, 1, 3])
 def test_training_on_the_first_chain_gives_its_logits(tli, monkeypatch):
-    expected = released.tensors(f"moa_n{tli}_train_forward")
+    expected, target = released.tensors(f"moa_n{tli}_train_forward"), released.target()
     ids, known = expected["input_ids"][None], len(released.prompt())
-    batch, trained = one_reply(ids, known), training(tli)
+    batch, trained = one_reply(ids, known), trainee(released.moa(tli), target, Weights())
     text = released.recorded(monkeypatch, trained.net.self_attention)
     memory = released.recorded(monkeypatch, trained.net.cross_attention, "attend")
-    hidden = training_features(trained, batch, lesson(batch, tli), one_block(batch))
+    taught = teach(target, batch, {tli} - {0})
+    hidden = training_features(trained, batch, taught, one_block(batch))
     drafts = hidden[0, known:].detach()
     torch.testing.assert_close(drafts, expected["final_hidden"], **CLOSE)
-    logits = released.target().head(drafts)
+    logits = target.head(drafts)
     torch.testing.assert_close(logits, expected["logits"], **CLOSE)
     assert logits.argmax(-1).tolist() == expected["draft_tokens"].tolist()
     torch.testing.assert_close(text[0][1][0].detach(), expected["sa_out"], **CLOSE)

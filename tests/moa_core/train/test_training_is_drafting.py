@@ -123,17 +123,13 @@ class Largest(TorchDispatchMode):
         return found
 
 
-def made() -> tuple[nn.Linear, torch.Tensor, Verdicts, torch.Tensor]:
-    torch.manual_seed(0)
-    head = nn.Linear(WIDTH, VOCABULARY, bias=False).requires_grad_(False)
-    hidden = torch.randn(2, 60, WIDTH, requires_grad=True)
-    return head, hidden, Verdicts(torch.randn(2, 60, WIDTH), head), torch.rand(2, 60) > 0.3
-
-
 @pytest.mark.parametrize("positions", [1, 7, 1000])
 def test_a_loss_made_in_parts_is_the_whole_one_and_so_is_its_gradient(positions, monkeypatch):
-    head, hidden, verdicts, where = made()
-    probs = head(verdicts._hidden).softmax(-1)
+    torch.manual_seed(0)
+    head = nn.Linear(WIDTH, VOCABULARY, bias=False).requires_grad_(False)
+    hidden, wanted = torch.randn(2, 60, WIDTH, requires_grad=True), torch.randn(2, 60, WIDTH)
+    verdicts, where = Verdicts(wanted, head), torch.rand(2, 60) > 0.3
+    probs = head(wanted).softmax(-1)
     whole = -(probs * head(hidden).log_softmax(-1)).sum(-1)[where].sum() / (where.sum() + 1e-5)
     (expected,) = torch.autograd.grad(3 * whole, hidden)
     monkeypatch.setattr(losses, "CHUNK", positions * VOCABULARY)
