@@ -95,18 +95,14 @@ class HuggingFace(Method):
             if len(known) == 1:
                 times.append(self._now())
 
+        times.append(self._now())
         # `generate` does not say when its forwards end, nor how many there are.
-        hooks = [
+        with (
             model.register_forward_pre_hook(before, with_kwargs=True),
             model.register_forward_hook(after),
-        ]
-        times.append(self._now())
-        try:
+        ):
             new = self._generate(ids, settings)
-            times.append(self._now())
-        finally:
-            for hook in hooks:
-                hook.remove()
+        times.append(self._now())
         # The first forward may verify drafts already. The second one finds in the cache the prompt
         # and what the first one accepted, without its bonus token.
         first = known[1] - len(ids) + 1 if len(known) > 1 else len(new)

@@ -17,7 +17,6 @@ from typing import Any
 
 from moa_core.arguments import check_folder
 from moa_core.assets import ASSETS
-from moa_core.bench.results import rounded
 from moa_core.errors import UserError
 from moa_core.untrusted import read_json
 
@@ -85,15 +84,15 @@ class Recording:
         return found
 
 
-def recordings(folder: Path = FOLDER) -> list[Recording]:
-    """The recordings kept in a folder, those with the most methods first.
+def recordings() -> list[Recording]:
+    """The recordings kept here, those with the most methods first.
 
     A folder each, with a summary.json; its name is the recording's: same-tree -> Same tree.
     UserError for a damaged file.
     """
     found = [
         Recording(path.parent.name.replace("-", " ").capitalize(), read(path))
-        for path in sorted(folder.glob("*/summary.json"))
+        for path in sorted(FOLDER.glob("*/summary.json"))
     ]
     return sorted(found, key=lambda one: -len(one.methods))
 
@@ -125,7 +124,8 @@ def head(kind: str, given: Sequence[str], **more: Any) -> Row:
 def write(recording: Row, path: Path) -> None:
     """One JSON object, with each row of a list on its own line."""
     parts = []
-    for key, value in rounded(recording).items():
+    rounded = json.loads(json.dumps(recording), parse_float=lambda text: round(float(text), 6))
+    for key, value in rounded.items():
         if isinstance(value, list) and value and isinstance(value[0], dict):
             lines = [json.dumps(row, separators=(",", ":"), ensure_ascii=False) for row in value]
             text = "[\n" + ",\n".join(lines) + "\n]"

@@ -166,14 +166,6 @@ def _identical(ours: dict[Any, str], plain: dict[Any, str]) -> float | None:
     return 1.0 - len(different) / len(prompts) if prompts else None
 
 
-def rounded(value: Any) -> Any:
-    if isinstance(value, float):
-        return round(value, 6)
-    if isinstance(value, dict):
-        return {key: rounded(item) for key, item in value.items()}
-    return [rounded(item) for item in value] if isinstance(value, list) else value
-
-
 def aligned(rows: Sequence[Sequence[str]], words: int = 1) -> str:
     """Cells as columns of text: the first ones aligned left, the others right."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]

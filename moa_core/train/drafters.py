@@ -1,7 +1,4 @@
-"""Training several drafters at once, on the same batches, against a frozen target.
-
-Untrained drafters of all methods have about as many parameters.
-"""
+"""Training several drafters at once, on the same batches, against a frozen target."""
 
 from __future__ import annotations
 

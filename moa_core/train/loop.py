@@ -1,8 +1,4 @@
-"""The training loop: several models on one stream of batches, resumable after a kill.
-
-An update's batch may be split into parts to save memory. Losses are means over the whole batch, so
-the number of parts changes only rounding.
-"""
+"""The training loop: several models on one stream of batches, resumable after a kill."""
 
 import json
 import math
@@ -35,7 +31,7 @@ class Machine:
     """Where and how a run computes. None of it changes the result, apart from rounding.
 
     bf16        autocast
-    parts       into which the rows of an update are split
+    parts       into which the rows of an update are split, to save memory
     workers     processes that write the target's own text
     stop_at     end at this update of an unchanged schedule
     save_every  seconds between checkpoints
@@ -109,11 +105,9 @@ class TrainingRun:
         self, folder: Path, models: dict[str, nn.Module], batches: Batches, schedule: Schedule,
         machine: Machine, recipe: Mapping[str, Any],
     ) -> None:  # fmt: skip
-        """recipe: all settings that shape the result, besides the schedule. A run resumes only
-        with the same ones.
-        """
-        self.folder, self.batches, self.schedule = folder, batches, schedule
-        self.machine = machine
+        """recipe: what shapes the result besides the schedule; a resumed run has the same one."""
+        self.folder, self.batches = folder, batches
+        self.schedule, self.machine = schedule, machine
         self.recipe = json.loads(json.dumps({**recipe, "schedule": asdict(schedule)}, default=str))
         folder.mkdir(parents=True, exist_ok=True)
         self.update, self.seconds = 0, 0.0
@@ -135,7 +129,7 @@ class TrainingRun:
             if not self._done:
                 bar.write(self.batches.about())
             while not self._done:
-                parts = self._advance(list(self._parts(next(stream))), prepare)
+                parts = self._advance(next(stream), prepare)
                 self.update += 1
                 bar.update()
                 now = time.monotonic()
@@ -152,20 +146,16 @@ class TrainingRun:
         finally:
             bar.close()
 
-    def _parts(self, whole: Batch) -> Iterator[tuple[Batch, float]]:
-        """The parts of an update's rows, each with its share of the tokens of the mean loss."""
-        total = float(predictable(whole).sum())
-        for start in range(0, len(whole.ids), self._rows):
-            part = whole.part(slice(start, start + self._rows))
-            yield part, float(predictable(part).sum()) / max(total, 1e-9)
-
     def _advance(
-        self, batches: list[tuple[Batch, float]], prepare: Callable[[Batch, int], tuple[Any, ...]]
+        self, whole: Batch, prepare: Callable[[Batch, int], tuple[Any, ...]]
     ) -> dict[str, dict[str, Tensor]]:
         """One update of all models: their losses' parts."""
         parts: dict[str, dict[str, Tensor]] = {name: {} for name in self.models}
-        for cpu_batch, share in batches:
-            batch = cpu_batch.to(self.machine.device)
+        total = float(predictable(whole).sum())
+        for start in range(0, len(whole.ids), self._rows):
+            part = whole.part(slice(start, start + self._rows))
+            share = float(predictable(part).sum()) / max(total, 1e-9)  # of the mean loss
+            batch = part.to(self.machine.device)
             with self.machine.autocast():
                 shared = prepare(batch, self.update)
             for name, of in parts.items():

@@ -18,11 +18,10 @@ LATER = 0.25  # share of the rows that are drafted on from: neighbours teach muc
 
 
 class Eagle3Trainee(Trainee):
-    """EAGLE-3's training-time test: several drafts in a row, each from the one before.
+    """EAGLE-3's training-time test: it is fed the true tokens and its own features.
 
-    It is fed the true tokens and its own features. A draft sees the first drafts of all earlier
-    rows, and the later ones of its own row, so a share of the rows is enough for later drafts.
-    Cross-entropy alone (arXiv 2503.01840, 3.2).
+    A draft sees the first drafts of all earlier rows, and the later ones of its own row, so a share
+    of the rows is enough for later drafts. Cross-entropy alone (arXiv 2503.01840, 3.2).
     """
 
     net: Eagle3Net
