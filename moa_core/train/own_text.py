@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import islice
 from multiprocessing import get_context
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import torch
@@ -22,7 +22,6 @@ from moa_core.errors import UserError
 from moa_core.model.cache import KVCache
 from moa_core.model.target import Target
 from moa_core.text import prompt_ids, tokenizer_of
-from moa_core.train.packing import Encoded
 from moa_core.untrusted import json_lines
 
 OWN_TEXT = "own_text.npz"  # in the folder of a run
@@ -73,6 +72,13 @@ class Chat:
     def written(self) -> int:
         """Tokens of the answer so far."""
         return len(self.ids) - self.start
+
+
+class Encoded(NamedTuple):
+    """A document's token ids, and a mask of the reply's."""
+
+    ids: list[int]
+    mask: list[bool]
 
 
 def bucket(text: str) -> int:

@@ -12,7 +12,6 @@ from moa_core.text import prompt_ids
 from moa_core.train import loop, own_text
 from moa_core.train.drafters import Plan, train_drafters
 from moa_core.train.loop import Machine, Schedule
-from moa_core.train.packing import Encoded
 from tests.models import tiny_tokenizer
 
 PROMPTS = Path("prompts.jsonl")  # there is no such file: they are answered already
@@ -36,11 +35,11 @@ def own(tmp_path: Path) -> Path:
     return path
 
 
-def answered(prompt: str, reply: str) -> Encoded:
+def answered(prompt: str, reply: str) -> own_text.Encoded:
     tokenizer = tiny_tokenizer()
     asked = prompt_ids(tokenizer, prompt)
     written = [*tokenizer(reply)["input_ids"], tokenizer.eos_token_id]
-    return Encoded(asked + written, [False] * len(asked) + [True] * len(written))
+    return own_text.Encoded(asked + written, [False] * len(asked) + [True] * len(written))
 
 
 def train(

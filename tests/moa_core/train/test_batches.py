@@ -1,7 +1,8 @@
-"""Batches go on after a resume where they were; answers are those that the target would write."""
+"""Packing loses no text; batches go on after a resume; answers are what the target would write."""
 
 import gzip
 import json
+import random
 from collections import Counter
 from itertools import islice
 from pathlib import Path
@@ -14,9 +15,8 @@ from moa_core.errors import UserError
 from moa_core.model.target import Target
 from moa_core.text import prompt_ids
 from moa_core.train import own_text
-from moa_core.train.batches import Batch, Batches
+from moa_core.train.batches import PADDING, Batch, Batches, Columns, pack
 from moa_core.train.own_text import Chat, Writer, Writing, bucket, load, prompts_in, write
-from moa_core.train.packing import PADDING, Columns
 from tests.models import plain_greedy, speaking_target, tiny_tokenizer
 
 ROWS = 3
@@ -68,6 +68,27 @@ def test_an_epoch_is_all_of_the_targets_text_and_nothing_else(own):
     assert not any("What is 3 + 4?" in text for text in told)
     assert batches.about() == f"Training on {len(replies):,} tokens of the target's own text."
     assert batches.frequencies(300).tolist() == [Counter(replies)[token] for token in range(300)]
+
+
+@pytest.mark.parametrize("length", [7, 64, 256])
+def test_packing_keeps_every_token_in_order(length):
+    rng = random.Random(length)
+    sizes = [rng.randint(1, 120) for _ in range(1_500)] + [1_000]
+    encoded = [([n * 1_000 + i for i in range(size)], [i % 3 == 0 for i in range(size)])
+               for n, size in enumerate(sizes)]  # fmt: skip
+    kept: dict[int, tuple[list[int], list[bool]]] = {n: ([], []) for n in range(len(sizes))}
+    rows = list(pack(encoded, length, pad_id=-7))
+    for row in rows:
+        assert row.shape == (3, length)
+        ids, mask, segment = row
+        padding = segment == PADDING
+        assert (ids[padding] == -7).all() and not mask[padding].any()
+        for token, on, number in row.T.tolist():
+            if number != PADDING:
+                kept[number][0].append(token)
+                kept[number][1].append(on)
+    assert [kept[n] for n in range(len(sizes))] == encoded
+    assert sum((row[2] == PADDING).sum() for row in rows[:-1]) < 0.03 * sum(sizes)
 
 
 def texts_in(rows: Columns) -> list[tuple[int, ...]]:

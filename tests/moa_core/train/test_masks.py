@@ -6,9 +6,8 @@ from itertools import pairwise, product
 import pytest
 import torch
 
-from moa_core.train.batches import Batch, same_document, whole_batch
+from moa_core.train.batches import PADDING, Batch, same_document, whole_batch
 from moa_core.train.masks import Masks, on_policy, predictable
-from moa_core.train.packing import PADDING
 
 LENGTH = 90
 SEEDS = range(12)
