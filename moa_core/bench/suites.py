@@ -36,12 +36,10 @@ class Prompt(NamedTuple):
 
 
 def load_suite(name: str, limit: int | None = None) -> list[Prompt]:
-    """Load `questions`, one of its sets, `tuning`, `answers` or a JSON-lines file.
+    """Load `questions`, each set a kind, one of them, `tuning`, `answers` or a JSON-lines file.
 
-    limit: of each kind.
-
-    In `questions`, each set is a kind. UserError for an unknown name, or naming a line without a
-    prompt.
+    limit  of each kind
+    UserError for an unknown name, or naming a line without a prompt
     """
     if name == SETS:
         sets = [prompt._replace(kind=one) for one in QUESTIONS for prompt in load_suite(one)]

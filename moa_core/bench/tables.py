@@ -2,10 +2,7 @@
 
     python -m moa_core.bench.tables README.md assets/results/README.md
 
-rewrites what stands between `<!-- table: NAME -->` and `<!-- end -->`. Recordings are folders of
-`assets/results`: `same-tree-*` have one tree for all methods, as `sampled-*` at temperature 1;
-`auto-trees-*` have automatic trees, as `avx2-*` on a processor without VNNI. `link/delays.json` is
-of links with delays, `link/offline.json` of texts after a cut, `link/answers.json` of answers.
+rewrites what stands between `<!-- table: NAME -->` and `<!-- end -->`.
 """
 
 import re

@@ -22,6 +22,7 @@ from moa_core.train.masks import predictable
 from moa_core.train.muon import Muon
 
 BETAS = 0.9, 0.95  # of AdamW
+Prepare = Callable[[Batch, int], tuple[Any, ...]]  # a batch and the update's number
 FLOOR = 0.05  # the last learning rate, as a share of the peak
 LOG_EVERY = 25  # updates
 
@@ -117,7 +118,7 @@ class TrainingRun:
         self._rows = batches.rows // machine.parts
         self._resume()
 
-    def train(self, prepare: Callable[[Batch, int], tuple[Any, ...]]) -> None:
+    def train(self, prepare: Prepare) -> None:
         """Train to the end of the schedule, or to an update before it.
 
         prepare  computes once what all models share: a target's lesson on the batch, and masks
@@ -146,9 +147,7 @@ class TrainingRun:
         finally:
             bar.close()
 
-    def _advance(
-        self, whole: Batch, prepare: Callable[[Batch, int], tuple[Any, ...]]
-    ) -> dict[str, dict[str, Tensor]]:
+    def _advance(self, whole: Batch, prepare: Prepare) -> dict[str, dict[str, Tensor]]:
         """One update of all models: their losses' parts."""
         parts: dict[str, dict[str, Tensor]] = {name: {} for name in self.models}
         total = float(predictable(whole).sum())

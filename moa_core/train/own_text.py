@@ -26,6 +26,7 @@ from moa_core.untrusted import json_lines
 
 OWN_TEXT = "own_text.npz"  # in the folder of a run
 HELD_OUT_PERCENT = 2  # of prompts
+CONTEXT = 1568  # tokens of a chat, at most
 GROUP = 8  # prompts of like length that are read at a time
 SORTED = 8  # prompts for each row, sorted by length: so rows that run together are as long
 TELL = 2.0  # seconds between two steps of the progress bar
@@ -38,18 +39,16 @@ class Writing:
     prompts  file of JSON lines, each with a `prompt` or `messages`
     rows     chats that are answered at a time
     longest  tokens of an answer, at most
-    context  tokens of a chat, at most
     """
 
     prompts: Path
     seed: int = 0
     rows: int = 96
     longest: int = 512
-    context: int = 1568
 
     def within(self, target: Target) -> tuple[int, int]:
-        """`context` and `longest` for this target."""
-        context = min(self.context, target.context)
+        """Most tokens of a chat, and of an answer, for this target."""
+        context = min(CONTEXT, target.context)
         return context, min(self.longest, context // 2)
 
 

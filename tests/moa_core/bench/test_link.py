@@ -27,10 +27,8 @@ def test_a_whole_measurement_and_what_was_missing_of_it(bundle, tmp_path, capsys
 
         class Own(nullcontext):
             def __init__(self, *words: str) -> None:
+                super().__init__(self)
                 assert words == ("--threads", "1", "--device", "cpu", "--dtype", "auto")
-
-            def __enter__(self) -> "Own":
-                return self
 
             def address(self) -> Address:
                 return Address(f"ws://127.0.0.1:{port}", "open sesame")

@@ -2,12 +2,17 @@
 
 from collections.abc import Iterator
 from itertools import pairwise, product
+from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
 
 from moa_core.train.batches import PADDING, Batch, same_document, whole_batch
+from moa_core.train.drafters import Plan, _Lessons
 from moa_core.train.masks import Masks, on_policy, predictable
+from tests.moa_core.train.conftest import PROMPTS
+from tests.models import one_reply, tiny_target
 
 LENGTH = 90
 SEEDS = range(12)
@@ -119,3 +124,15 @@ def test_the_loss_counts_where_the_next_token_is_of_the_same_reply():
         )
         assert bool(loss[row, place]) == follows
     assert 100 < int(loss.sum()) < loss.numel()
+
+
+@pytest.mark.parametrize(
+    ("family", "start"), [("qwen3", None), ("qwen3", Path("begun")), ("llama", None)]
+)
+def test_sa_is_narrowed_to_its_block_at_the_start_of_random_drafters_alone(family, start):
+    ids = torch.randint(0, 60, (2, 40), generator=torch.Generator().manual_seed(0))
+    batch = one_reply(ids, 6)
+    target, plan = tiny_target(family=family), Plan(PROMPTS, rows=2, start=start)
+    _, masks = _Lessons(target, [], plan, SimpleNamespace(updates=100), None)(batch, 0)
+    narrow = start is None and family == "qwen3"  # whose layers drafters do not start from
+    assert torch.equal(masks.sa, same_document(batch.segment)) is not narrow

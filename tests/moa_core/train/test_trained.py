@@ -1,9 +1,7 @@
 """What training leaves: drafters of every family that load and decode; their figures."""
 
 import json
-from pathlib import Path
 from statistics import mean
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -18,20 +16,11 @@ from moa_core.loading.drafter_files import save_drafter
 from moa_core.loading.load import load_drafter
 from moa_core.model.target import Target
 from moa_core.text import prompt_ids
-from moa_core.train.batches import same_document
-from moa_core.train.drafters import Plan, _Lessons, export, fresh, train_drafters
+from moa_core.train.drafters import Plan, export, fresh, train_drafters
 from moa_core.train.loop import Machine, Schedule
 from moa_core.train.losses import Weights
 from tests.moa_core.train.conftest import PROMPTS, logged, train
-from tests.models import (
-    SHAPES,
-    one_reply,
-    plain_greedy,
-    speaking_target,
-    tiny_target,
-    traced,
-    useful,
-)
+from tests.models import SHAPES, plain_greedy, speaking_target, traced, useful
 
 METHODS = ("moa-n0", "moa-n1", "eagle2")
 TREE = TreeSettings(3, 3, 9)
@@ -130,18 +119,6 @@ def test_a_run_that_may_go_on_is_exported_in_eight_bits(stop_at, own, tmp_path):
     train(target, own, tmp_path / "further", 1, plan)
     for name in export(target, tmp_path / "further", tmp_path / "again"):
         assert load_drafter(str(tmp_path / "again" / name), target).vocabulary.equal(words)
-
-
-@pytest.mark.parametrize(
-    ("family", "start"), [("qwen3", None), ("qwen3", Path("begun")), ("llama", None)]
-)
-def test_sa_is_narrowed_to_its_block_at_the_start_of_random_drafters_alone(family, start):
-    ids = torch.randint(0, 60, (2, 40), generator=torch.Generator().manual_seed(0))
-    batch = one_reply(ids, 6)
-    target, plan = tiny_target(family=family), Plan(PROMPTS, rows=2, start=start)
-    _, masks = _Lessons(target, [], plan, SimpleNamespace(updates=100), None)(batch, 0)
-    narrow = start is None and family == "qwen3"  # whose layers drafters do not start from
-    assert torch.equal(masks.sa, same_document(batch.segment)) is not narrow
 
 
 def test_training_on_the_targets_text_leaves_drafters_that_are_accepted_more(tmp_path):
