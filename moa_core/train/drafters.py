@@ -222,7 +222,6 @@ def _first_weights(
 def trainee(drafter: Drafter, target: Target, weights: losses.Weights) -> losses.Trainee:
     """A drafter's training forward. Its net becomes float32 and trainable."""
     drafter.net.to(target.device, torch.float32).train().requires_grad_(True)
-    let_gradients_through(target)
     made = (made for kind, made in TRAINEES.items() if isinstance(drafter, kind))
     return next(made, losses.StatesTrainee)(drafter, target, weights)
 

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 from tqdm import tqdm
 
 from moa_core.errors import UserError
@@ -266,9 +267,8 @@ class _Rows:
         """Logits [n, V] after texts, which go into these rows."""
         device = self._keys.device
         lengths = torch.tensor([len(text) for text in texts], device=device)
-        ids = torch.zeros(len(texts), int(lengths.max()), dtype=torch.long, device=device)
-        for row, text in enumerate(texts):  # what follows a text's end is not seen, nor kept long
-            ids[row, : len(text)] = torch.tensor(text)
+        # What follows a text's end is not seen, nor kept long.
+        ids = pad_sequence([torch.tensor(text) for text in texts], batch_first=True).to(device)
         self._rows, self._seen = torch.tensor(rows, device=device)[:, None], None
         self._places = torch.arange(ids.shape[1], device=device).expand_as(ids)
         hidden = self._forward(ids, None)

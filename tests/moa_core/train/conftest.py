@@ -21,25 +21,14 @@ NAMES = ("fox", "cat", "dog", "hen", "cow")
 @pytest.fixture
 def own(tmp_path: Path) -> Path:
     """Seventy answers, as if the target had written them."""
-    talks = [
-        (f"What is {n} + 4?", f"It is {n + 4}, said the {name}.")
-        for n, name in enumerate(NAMES * 6)
-    ]
-    talks += [
-        (f"Day {day}?", f"The {name} ran home on day {day}. It sat.")
-        for name in NAMES
-        for day in range(8)
-    ]
-    path = tmp_path / "own.npz"
-    own_text.save(path, [answered(*talk) for talk in talks])
+    texts, tokenizer, path = [], tiny_tokenizer(), tmp_path / "own.npz"
+    for n, name in enumerate(NAMES * 14):
+        asked = prompt_ids(tokenizer, f"What is {n} + 4?")
+        reply = tokenizer(f"It is {n + 4}, said the {name}, and sat.")["input_ids"]
+        mask = [False] * len(asked) + [True] * (len(reply) + 1)
+        texts.append(own_text.Encoded([*asked, *reply, tokenizer.eos_token_id], mask))
+    own_text.save(path, texts)
     return path
-
-
-def answered(prompt: str, reply: str) -> own_text.Encoded:
-    tokenizer = tiny_tokenizer()
-    asked = prompt_ids(tokenizer, prompt)
-    written = [*tokenizer(reply)["input_ids"], tokenizer.eos_token_id]
-    return own_text.Encoded(asked + written, [False] * len(asked) + [True] * len(written))
 
 
 def train(
