@@ -34,7 +34,7 @@ from moa_core.train.batches import Batch, Batches
 from moa_core.train.loop import Machine, Schedule, TrainingRun
 from moa_core.train.masks import BLOCK, Masks, on_policy
 from moa_core.train.teacher import Lesson, let_gradients_through, teach
-from moa_core.train.transplant import BATCHES, TOKENS, Taught, refit, suits, transplant
+from moa_core.train.transplant import BATCHES, TOKENS, refit, suits, transplant
 from moa_core.train.unrolled import Eagle3Trainee
 
 # Methods with a loss of their own.
@@ -108,7 +108,7 @@ def train_drafters(
     run = TrainingRun(out / "run", models, batches, schedule, machine, asdict(plan))
     lessons = _Lessons(target, drafters.values(), plan, run, words)
     if run.update == 0:
-        _first_weights(target, drafters, trainees, batches, lessons, plan.start)
+        _first_weights(target, drafters, trainees, batches, lessons, plan)
     run.train(lessons)
     for name, drafter in drafters.items():
         about = _about(drafter, run.recipe, run.update, run.updates, run.seconds)
@@ -197,19 +197,16 @@ def _same_words(drafters: Mapping[str, Trained], path: Path) -> Tensor | None:
 
 def _first_weights(
     target: Target, drafters: Mapping[str, Drafter], trainees: Mapping[str, losses.Trainee],
-    batches: Batches, lessons: _Lessons, start: Path | None,
+    batches: Batches, lessons: _Lessons, plan: Plan,
 ) -> None:  # fmt: skip
     """Fit the drafters that do not go on from weights of their own, on the first batches."""
+    start, place = plan.start, batches.place
     new = [name for name in drafters if start is None or _source(name, start) != name]
     if not new:
         return
-    place = batches.place
-    taught: list[Taught] = []
-    for batch in tqdm(islice(batches, BATCHES), "first weights", BATCHES, leave=False):
-        if len(taught) >= max(1, TOKENS // batch.ids.numel()):
-            break
-        batch = batch.to(str(target.device))
-        taught.append((batch, *lessons(batch, 0)))
+    count = max(1, min(BATCHES, TOKENS // (plan.rows * plan.row_length)))
+    bar = tqdm(islice(batches, count), "first weights", count, leave=False)
+    taught = [(batch, *lessons(batch, 0)) for batch in (one.to(str(target.device)) for one in bar)]
     batches.place = place
     for name in new:
         trainee, drafter = trainees[name], drafters[name]
