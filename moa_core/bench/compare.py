@@ -7,7 +7,7 @@ from moa_core.bench.methods import PEERS, Method, load_methods, needs_files
 from moa_core.bench.records import head, write
 from moa_core.bench.results import figures, table
 from moa_core.bench.run import measure, one_tree
-from moa_core.bench.suites import SETS, load_suite, suite_ids
+from moa_core.bench.suites import SETS, load_suite
 from moa_core.decoding.tree import TreeSettings
 from moa_core.drafters.names import VANILLA, listed
 from moa_core.loading.catalog import DEFAULT_DRAFTER, known_drafters
@@ -22,7 +22,7 @@ def run(options: argparse.Namespace) -> None:
     options.limit = options.limit or (EACH if options.suite == SETS else None)
     prompts, folder = load_suite(options.suite, options.limit), options.out
     target, methods = _loaded(options, one_tree(options.tree))
-    facts, runs = measure(options, target, methods, prompts, suite_ids(prompts, target), folder)
+    facts, runs = measure(options, target, methods, prompts, folder)
     about = {name: method.about() for name, method in methods.items()}
     measured = figures(runs, about, options.temperature == 0)
     results = head("bench", options.given, **facts, methods=measured)

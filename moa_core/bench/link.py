@@ -15,7 +15,7 @@ from moa_core.bench.methods import STREAM, Ours, Record, written
 from moa_core.bench.records import Row, check_out, head, write
 from moa_core.bench.results import aligned, grouped, outputs, shown
 from moa_core.bench.run import measure, one_tree
-from moa_core.bench.suites import load_suite, suite_ids
+from moa_core.bench.suites import load_suite
 from moa_core.decoding.decode import Settings, decode
 from moa_core.decoding.trace import Prefilled, Trace, Verified
 from moa_core.decoding.tree import TreeSettings
@@ -84,8 +84,8 @@ def run(options: argparse.Namespace) -> None:
         address, near = _served(options, names, stack)
         whole = load_target(options.target, options.dtype, options.device)
         methods = _placed(names, links, address, near, whole, tree)
-        ids, folder = suite_ids(prompts, whole), path.with_suffix(".runs")
-        facts, records = measure(options, whole, methods, prompts, ids, folder, links=specs)
+        folder = path.with_suffix(".runs")
+        facts, records = measure(options, whole, methods, prompts, folder, links=specs)
     found = rows(records)
     write(head("link", options.given, **facts, links=specs, rows=found), path)
     print(table(found))

@@ -54,8 +54,7 @@ def run(options: argparse.Namespace) -> None:
     prompts = load_suite(options.suite, options.limit)
     texts, room = suite_ids(prompts, target), target.context - options.max_new_tokens
     prompts = [one for one, ids in zip(prompts, texts, strict=True) if len(ids) < room]
-    texts = [ids for ids in texts if len(ids) < room]
-    if not texts:
+    if not prompts:
         raise UserError(f"{target.name} has no room for so long an answer: ask for fewer tokens.")
     own = lru_cache(1)(partial(answer, target))  # the runs of a prompt follow one another
     asks = all(prompt.choices for prompt in prompts)  # else how much is the target's own is told
@@ -67,7 +66,7 @@ def run(options: argparse.Namespace) -> None:
         for cut in cuts
     }
     folder = path.with_suffix(".runs")
-    facts, records = measure(options, target, methods, prompts, texts, folder, cuts=cuts)
+    facts, records = measure(options, target, methods, prompts, folder, cuts=cuts)
     found = right_rows(records, prompts, target) if asks else rows(records)
     write(head("answers" if asks else "offline", options.given, **facts, rows=found), path)
     overall, tables = select(found, kind=ALL), TABLES_OF_ANSWERS if asks else TABLES

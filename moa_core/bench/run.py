@@ -16,7 +16,7 @@ import transformers
 from tqdm import tqdm
 
 from moa_core.bench.methods import Method, Record, checksum
-from moa_core.bench.suites import Prompt, suite_hash
+from moa_core.bench.suites import Prompt, suite_hash, suite_ids
 from moa_core.decoding.decode import Settings
 from moa_core.decoding.tree import TreeSettings, named_tree
 from moa_core.decoding.verify import Sampling
@@ -42,7 +42,7 @@ def seeded(shared: Settings, tree: TreeSettings | None, repeat: int, prompt: int
 
 def measure(
     options: argparse.Namespace, target: Target, methods: Mapping[str, Method],
-    prompts: Sequence[Prompt], ids: Sequence[Sequence[int]], folder: Path, **more: Any,
+    prompts: Sequence[Prompt], folder: Path, **more: Any,
 ) -> tuple[dict[str, Any], list[Record]]:  # fmt: skip
     """Run whatever a folder lacks; the recording's header and all runs, oldest first.
 
@@ -62,6 +62,7 @@ def measure(
         "weights": {"target": checksum([target.head.weight, target.embed.weight]), **weights},
         **more,
     }
+    ids = suite_ids(prompts, target)
     facts = keep_settings(folder, settings, target.device)
     eos_ids = () if options.ignore_eos else target.eos_ids
     sampling = Sampling(options.temperature, seed=options.seed)
