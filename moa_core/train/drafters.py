@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from tqdm import tqdm
 
 from moa_core.drafters.base import Drafter
@@ -19,7 +19,7 @@ from moa_core.drafters.eagle import EagleDrafter
 from moa_core.drafters.eagle3 import Eagle3Drafter
 from moa_core.drafters.medusa import MedusaDrafter
 from moa_core.drafters.moa import MoADrafter, MoANet
-from moa_core.drafters.names import family
+from moa_core.drafters.names import family, tli_of
 from moa_core.drafters.registry import trained
 from moa_core.drafters.tandem import TandemDrafter
 from moa_core.drafters.trained import Trained
@@ -33,6 +33,7 @@ from moa_core.train import losses, own_text
 from moa_core.train.batches import Batch, Batches
 from moa_core.train.loop import Machine, Schedule, TrainingRun
 from moa_core.train.masks import BLOCK, Masks, on_policy
+from moa_core.train.own_text import Writing
 from moa_core.train.teacher import Lesson, let_gradients_through, teach
 from moa_core.train.transplant import BATCHES, TOKENS, refit, suits, transplant
 from moa_core.train.unrolled import Eagle3Trainee
@@ -94,8 +95,7 @@ def train_drafters(
     out.mkdir(parents=True, exist_ok=True)
     own = out / own_text.OWN_TEXT
     workers = machine.workers if target.device.type == "cpu" else 1
-    writing = own_text.Writing(plan.prompts, plan.seed)
-    own_text.write(target, own, plan.own_tokens, writing, workers)
+    own_text.write(target, own, plan.own_tokens, Writing(plan.prompts, plan.seed), workers)
     batches = Batches(own, tokenizer_of(target), plan.rows, plan.row_length, plan.seed)
     if plan.start is None:
         words = _words(target, batches, out / "words.npy", plan.words) if plan.words else None
@@ -104,8 +104,7 @@ def train_drafters(
     else:
         words = _same_words(drafters, out / "words.npy")
     trainees = {name: trainee(drafter, target, plan.weights) for name, drafter in drafters.items()}
-    models: dict[str, nn.Module] = dict(trainees)
-    run = TrainingRun(out / "run", models, batches, schedule, machine, asdict(plan))
+    run = TrainingRun(out / "run", trainees, batches, schedule, machine, asdict(plan))
     lessons = _Lessons(target, drafters.values(), plan, run, words)
     if run.update == 0:
         _first_weights(target, drafters, trainees, batches, lessons, plan)
@@ -155,7 +154,7 @@ def _begun(method: str, target: Target, plan: Plan) -> Trained:
     assert isinstance(drafter, Trained)
     if source == method:
         return drafter
-    grown = MoADrafter(drafter.net, target, int(method.removeprefix("moa-n")), method)
+    grown = MoADrafter(drafter.net, target, tli_of(method), method)
     grown.vocabulary = drafter.vocabulary
     return grown
 

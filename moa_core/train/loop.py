@@ -103,7 +103,7 @@ class TrainingRun:
     """A training run in a folder: `log.jsonl` grows, `checkpoint.pt` is replaced every so often."""
 
     def __init__(
-        self, folder: Path, models: dict[str, nn.Module], batches: Batches, schedule: Schedule,
+        self, folder: Path, models: Mapping[str, nn.Module], batches: Batches, schedule: Schedule,
         machine: Machine, recipe: Mapping[str, Any],
     ) -> None:  # fmt: skip
         """recipe: what shapes the result besides the schedule; a resumed run has the same one."""
