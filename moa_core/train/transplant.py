@@ -55,7 +55,7 @@ def transplant(
         return
     assert target.own is not None
     first, *_, last = target.own[1]
-    norm = target.decoder.norm.weight
+    maps, norm = Maps(), target.decoder.norm.weight
     match drafter:
         case MoADrafter(tli=0):
             maps = _moa(drafter, first, last, norm)
@@ -67,9 +67,6 @@ def transplant(
             maps = _tandem(drafter.net, first, last, norm)
         case MedusaDrafter():
             _medusa(cast(MedusaTrainee, trainee), taught)
-            return
-        case _:
-            return
     _fit_all(maps, trainee, taught)
 
 
