@@ -21,12 +21,10 @@ if TYPE_CHECKING:
 
 SUFFIX = ".gguf"
 KEPT = "2"  # of the folder's form: another number makes new ones
-# GGUF's architectures, and the models of transformers that have the same layers
+# GGUF's architectures, which transformers calls the same, and their models
 ARCHITECTURES = {
-    "llama": ("llama", "LlamaForCausalLM"),
-    "qwen2": ("qwen2", "Qwen2ForCausalLM"),
-    "qwen3": ("qwen3", "Qwen3ForCausalLM"),
-}
+    "llama": "LlamaForCausalLM", "qwen2": "Qwen2ForCausalLM", "qwen3": "Qwen3ForCausalLM",
+}  # fmt: skip
 SIZES = {
     "hidden_size": "embedding_length",
     "intermediate_size": "feed_forward_length",
@@ -36,15 +34,6 @@ SIZES = {
     "max_position_embeddings": "context_length",
     "rms_norm_eps": "attention.layer_norm_rms_epsilon",
 }
-TOP = {
-    "token_embd": "model.embed_tokens", "output_norm": "model.norm", "output": "lm_head",
-}  # fmt: skip
-LAYER = {
-    "attn_norm": "input_layernorm", "attn_q": "self_attn.q_proj", "attn_k": "self_attn.k_proj",
-    "attn_v": "self_attn.v_proj", "attn_output": "self_attn.o_proj", "attn_q_norm":
-    "self_attn.q_norm", "attn_k_norm": "self_attn.k_norm", "ffn_norm": "post_attention_layernorm",
-    "ffn_gate": "mlp.gate_proj", "ffn_up": "mlp.up_proj", "ffn_down": "mlp.down_proj",
-}  # fmt: skip
 ENDS = {"bos": "bos", "eos": "eos", "pad": "padding"}  # of a config's token ids
 
 
@@ -76,13 +65,13 @@ def convert(path: Path, folder: Path) -> None:
     except KeyError as error:
         raise UserError(f"{path.name} does not say its {error}: its shape is unknown.") from None
     check_sizes(config, path.name)
-    _check_shapes(reader, config, path.name)
+    names = _names(reader, config, path.name)
     from safetensors.torch import save_file
 
     (folder / "config.json").write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
     ends = {key: config[key] for key in config if key.endswith("token_id")}
     (folder / "generation_config.json").write_text(json.dumps(ends) + "\n", encoding="utf-8")
-    save_file(dict(_weights(reader, config)), folder / "model.safetensors", {"format": "pt"})
+    save_file(dict(_weights(reader, config, names)), folder / "model.safetensors", {"format": "pt"})
     if "tokenizer.ggml.tokens" in reader.fields:
         _tokenizer(path, reader).save_pretrained(folder)
 
@@ -126,11 +115,10 @@ def _config(reader: gguf.GGUFReader) -> dict[str, Any]:
     length, theta = (reader.fields.get(f"{kind}.{key}") for key in (
         "attention.key_length", "rope.freq_base",
     ))  # fmt: skip
-    model, architecture = ARCHITECTURES[kind]
     table = next((one for one in reader.tensors if one.name == "token_embd.weight"), None)
     return {
-        "model_type": model,
-        "architectures": [architecture],
+        "model_type": kind,
+        "architectures": [ARCHITECTURES[kind]],
         **sizes,
         "head_dim": length.contents() if length else width // heads,
         "vocab_size": int(table.shape[1]) if table is not None and len(table.shape) == 2 else 0,
@@ -148,49 +136,46 @@ def _config(reader: gguf.GGUFReader) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _name(name: str) -> str | None:
-    """A tensor's name in transformers; None for one that is not a Llama's."""
-    part, _, kind = name.rpartition(".")
-    match part.split("."):
-        case ["blk", layer, part] if layer.isdigit() and part in LAYER:
-            return f"model.layers.{layer}.{LAYER[part]}.{kind}"
-        case [part] if part in TOP:
-            return f"{TOP[part]}.{kind}"
-    return None
+def _names(reader: gguf.GGUFReader, config: Mapping[str, Any], name: str) -> dict[str, str]:
+    """Each tensor's name in transformers, by the file's. Nothing is allocated.
 
-
-def _check_shapes(reader: gguf.GGUFReader, config: Mapping[str, Any], name: str) -> None:
-    """UserError unless the file has exactly the model's tensors. Nothing is allocated."""
+    UserError unless the file has exactly the model's tensors.
+    """
+    import gguf
     import torch
     from transformers import AutoConfig, AutoModelForCausalLM
 
     with saying(f"{name} describes no model"), torch.device("meta"):
-        made = AutoConfig.for_model(**config)
-        model = AutoModelForCausalLM.from_config(made)
-    wanted = {key: tuple(one.shape) for key, one in model.state_dict().items()}
+        model = AutoModelForCausalLM.from_config(AutoConfig.for_model(**config))
+    shapes = {key: tuple(one.shape) for key, one in model.state_dict().items()}
     if config["tie_word_embeddings"]:
-        wanted.pop("lm_head.weight", None)
-    found = {_name(one.name) or one.name: _shape(one) for one in reader.tensors}
+        shapes.pop("lm_head.weight", None)
+    kind = gguf.MODEL_ARCH[config["model_type"].upper()]
+    table = gguf.get_tensor_name_map(kind, config["num_hidden_layers"])
+    names = {table.get_name(key, (".weight", ".bias")): key for key in shapes}
+    wanted = {theirs: shapes[ours] for theirs, ours in names.items()}
+    found = {one.name: _shape(one) for one in reader.tensors}
     for key in sorted(wanted.keys() | found.keys()):
         if wanted.get(key) != found.get(key):
             raise UserError(
-                f"{name} does not fit its own description: {key[:60]} is "
+                f"{name} does not fit its own description: {names.get(key, key)[:60]} is "
                 f"{found.get(key, 'missing')}, not {wanted.get(key, 'part of such a model')}."
             )
+    return names
 
 
 def _shape(tensor: Any) -> tuple[int, ...]:
     return tuple(int(size) for size in reversed(tensor.shape))
 
 
-def _weights(reader: gguf.GGUFReader, config: Mapping[str, Any]) -> Iterator[tuple[str, Tensor]]:
+def _weights(
+    reader: gguf.GGUFReader, config: Mapping[str, Any], names: Mapping[str, str]
+) -> Iterator[tuple[str, Tensor]]:
     import gguf
     import torch
 
     heads = {"attn_q": config["num_attention_heads"], "attn_k": config["num_key_value_heads"]}
     for tensor in reader.tensors:
-        name = _name(tensor.name)
-        assert name is not None, "checked before"
         try:
             values = gguf.dequantize(tensor.data, tensor.tensor_type)
         except NotImplementedError:
@@ -202,7 +187,7 @@ def _weights(reader: gguf.GGUFReader, config: Mapping[str, Any]) -> Iterator[tup
         part = tensor.name.split(".")[-2]
         if config["model_type"] == "llama" and part in heads:
             found = _halves(found, heads[part])
-        yield name, found.contiguous()
+        yield names[tensor.name], found.contiguous()
 
 
 def _halves(rows: Tensor, heads: int) -> Tensor:

@@ -20,7 +20,6 @@ from moa_core.model.target import Target
 from tests.models import plain_greedy, speaking_target, tiny_target
 
 PROMPT = [5, 9, 3, 17]
-NAMES = {ours: theirs for theirs, ours in {**reading.TOP, **reading.LAYER}.items()}
 
 
 @pytest.fixture(autouse=True)
@@ -43,6 +42,7 @@ def write(
         add(f"{name}.{theirs}", value)
     writer.add_float32(f"{name}.rope.freq_base", config.rope_parameters["rope_theta"])
     writer.add_uint32(f"{name}.attention.key_length", target.head_dim)
+    names = gguf.get_tensor_name_map(gguf.MODEL_ARCH[config.model_type.upper()], len(target.layers))
     heads = {"q_proj": config.num_attention_heads, "k_proj": config.num_key_value_heads}
     for key, weight in target.model.state_dict().items():
         if key == lacking or (key == "lm_head.weight" and config.tie_word_embeddings):
@@ -50,16 +50,10 @@ def write(
         values, (*_, part, _) = weight.numpy(), key.split(".")
         if part in heads and config.model_type == "llama":
             values = interleaved(values, heads[part])
-        inner, _, suffix = key.rpartition(".")
-        block = ""
-        if key.startswith("model.layers."):
-            layer, _, inner = inner.removeprefix("model.layers.").partition(".")
-            block = f"blk.{layer}."
         whole = values.ndim == 1 or kind == Kind.F32
         values = values if whole else gguf.quantize(values, kind)
-        writer.add_tensor(
-            f"{block}{NAMES[inner]}.{suffix}", values, raw_dtype=None if whole else kind
-        )
+        place = names.get_name(key, (".weight", ".bias"))
+        writer.add_tensor(place, values, raw_dtype=None if whole else kind)
     if target.tokenizer is not None:
         vocabulary = target.tokenizer.get_vocab()
         tokens = sorted(vocabulary, key=vocabulary.__getitem__)
@@ -169,7 +163,7 @@ def test_a_cut_file_is_refused(tmp_path, cache, part):
         ({"hidden_size": 2**31}, "no model is so large"),
         ({"num_hidden_layers": 2**31}, "no model is so large"),
         ({"intermediate_size": 2**30}, r"down_proj.* is \(32, 48\), not \(32, 1073741824\)"),
-        ({"num_hidden_layers": 2}, "model.layers.2.* not part of such a model"),
+        ({"num_hidden_layers": 2}, r"blk\.2\..* not part of such a model"),
         ({"num_attention_heads": 8}, r"o_proj.weight is \(32, 32\), not \(32, 64\)"),
     ],
 )
