@@ -11,15 +11,7 @@ import pytest
 import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from torch import Tensor
-from transformers import (
-    AutoModelForCausalLM,
-    LlamaConfig,
-    MistralConfig,
-    PretrainedConfig,
-    PreTrainedTokenizerFast,
-    Qwen2Config,
-    Qwen3Config,
-)
+from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedTokenizerFast
 
 from moa_core.decoding.decode import Settings, about, decode
 from moa_core.decoding.trace import Drafted, Trace
@@ -40,14 +32,8 @@ from moa_core.train.losses import MoATrainee
 from moa_core.train.masks import Masks, on_policy
 from moa_core.train.teacher import Lesson
 
-FAMILIES: dict[str, type[PretrainedConfig]] = {
-    "llama": LlamaConfig,
-    "qwen2": Qwen2Config,  # biases on Q, K and V
-    "qwen3": Qwen3Config,  # norms on Q and K, a head size of its own
-    "mistral": MistralConfig,
-}
-
-
+# Qwen2 has biases on Q, K and V; Qwen3 norms on Q and K, and a head size of its own.
+FAMILIES = ("llama", "qwen2", "qwen3", "mistral")
 # Two siblings, a long branch beside a short one, the same token twice.
 BUSH = DraftTree(
     (11, 3, 40, 8, 3, 17, 2, 50), (-1, 0, 0, 1, 1, 3, 2, 5), (0, 1, 1, 2, 2, 3, 2, 4), (0.0,) * 8
@@ -84,7 +70,7 @@ def tiny_target(seed: int = 0, scale: float = 6.0, family: str = "llama", **size
         "eos_token_id": None, "tie_word_embeddings": False, "attn_implementation": "sdpa",
     }  # fmt: skip
     torch.manual_seed(seed)
-    config = FAMILIES[family](**{**defaults, **sizes})
+    config = AutoConfig.for_model(family, **{**defaults, **sizes})
     model = AutoModelForCausalLM.from_config(config)
     with torch.no_grad():
         for name, weight in model.named_parameters():

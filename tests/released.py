@@ -15,7 +15,6 @@ from moa_core.drafters.base import Drafter
 from moa_core.drafters.moa import MoADrafter
 from moa_core.loading.load import load_drafter, load_target
 from moa_core.model.target import Target
-from tests.models import having_read
 from tests.properties import paths
 
 FOLDER = Path(__file__).parent / "parity"
@@ -63,10 +62,6 @@ def recorded(patch: pytest.MonkeyPatch, module: nn.Module, method: str = "forwar
 
     patch.setattr(module, method, wrapped)
     return calls
-
-
-def ready(drafter: Drafter, prompt_ids: list[int]) -> tuple[Drafter, Tensor]:
-    return having_read(drafter, target(), prompt_ids)
 
 
 @torch.inference_mode()

@@ -15,7 +15,7 @@ from moa_core.drafters.moa import MoADrafter
 from moa_core.loading.load import load_drafter
 from moa_core.untrusted import PICKLES
 from tests import released
-from tests.models import traced
+from tests.models import having_read, traced
 from tests.released import CLOSE, EOS, NEAR_TIE, check_nodes, recorded
 
 TREES = {
@@ -60,7 +60,7 @@ def test_every_tensor_of_the_prefill_and_of_the_first_chain(tli, monkeypatch):
     drafter = released.moa(tli)
     lsa = recorded(monkeypatch, drafter.net.layer_self_attention)
     to_width = recorded(monkeypatch, drafter.net.Ekv2E)
-    drafter, logits = released.ready(drafter, released.prompt())
+    drafter, logits = having_read(drafter, released.target(), released.prompt())
     keys, values = drafter.memory.read(0, len(released.prompt()))[0]
     found = {"target_logits_last": logits, "ca_k": keys, "ca_v": values}
     found |= {"lsa_in": lsa[0][0], "lsa_out": lsa[0][1]}
@@ -153,7 +153,7 @@ def eagle_run(drafter: EagleDrafter, key: str) -> Trace:
 @pytest.mark.parametrize("name", ["t10_d3_k3", "t60_d7_k10", "chain_t7_d5_k1"])
 def test_every_tensor_of_eagle_s_first_cycle(name, eagle, monkeypatch):
     expected = released.tensors(f"eagle2_{name}_first_cycle")
-    drafter, logits = released.ready(eagle, released.prompt())
+    drafter, logits = having_read(eagle, released.target(), released.prompt())
     torch.testing.assert_close(logits, expected["target_prefill_logits_last"], **CLOSE)
     joined = recorded(monkeypatch, drafter.net, "join")
     layer = recorded(monkeypatch, drafter.net.layers[0])
