@@ -11,6 +11,7 @@ import threading
 import urllib.request
 from collections import Counter
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from time import monotonic, sleep
@@ -71,30 +72,23 @@ def serving(
     target: Target, drafters: Callable[[str], Drafter], token: str = "",
     limits: Limits | None = None, port: int = 0,
 ) -> Iterator[tuple[Server, int]]:  # fmt: skip
-    server, loop = Server(target, drafters, token, limits), asyncio.new_event_loop()
-    ports: list[int] = []
-    ready = threading.Event()
+    server = Server(target, drafters, token, limits)
+    ready: Future[int] = Future()  # the port
+    ends: list[Callable[[], object]] = []
 
-    def told(port: int) -> None:
-        ports.append(port)
-        ready.set()
+    async def run() -> None:
+        loop, task = asyncio.get_running_loop(), asyncio.current_task()
+        ends.append(lambda: loop.call_soon_threadsafe(task.cancel))
+        with suppress(asyncio.CancelledError):
+            await server.run("127.0.0.1", port, ready.set_result)
 
-    task = loop.create_task(server.run("127.0.0.1", port, told))
-    thread = threading.Thread(target=lambda: _until_cancelled(loop, task), name="serving")
+    thread = threading.Thread(target=asyncio.run, args=(run(),), name="serving")
     thread.start()
-    assert ready.wait(20)
     try:
-        yield server, ports[0]
+        yield server, ready.result(20)
     finally:
-        loop.call_soon_threadsafe(task.cancel)
+        ends[0]()
         thread.join(20)
-
-
-def _until_cancelled(loop: asyncio.AbstractEventLoop, task: asyncio.Task) -> None:
-    with suppress(asyncio.CancelledError):
-        loop.run_until_complete(task)
-    loop.run_until_complete(loop.shutdown_asyncgens())
-    loop.close()
 
 
 @contextmanager
