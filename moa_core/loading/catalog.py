@@ -37,14 +37,10 @@ class DrafterInfo(NamedTuple):
 
 class Installed(NamedTuple):
     """A target with its drafters by method (moa-n1, eagle2): the default ones, a preset's, or named
-    ones. `load_method` loads them.
-
-    bundled  whether they are the program's bundled models
-    """
+    ones. `load_method` loads them."""
 
     target: str
     drafters: dict[str, DrafterInfo]
-    bundled: bool = False
 
     @property
     def methods(self) -> list[str]:
@@ -90,7 +86,7 @@ def default_drafter() -> str:
 def bundle() -> Installed:
     """The default target and its drafters."""
     found = {method_name(info.method, info.tli): info for info in bundled_drafters()}
-    return Installed(default_target(), found, bundled=True)
+    return Installed(default_target(), found)
 
 
 def folder_of(spec: str) -> Path | None:
