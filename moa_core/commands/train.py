@@ -37,12 +37,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _add(group: Any, name: str, default: Any, text: str, **more: Any) -> None:
     """An option with its default's type, or with a type and no default."""
-    if default is False:
-        group.add_argument(f"--{name}", action="store_true", help=text)
-    elif callable(default):
-        group.add_argument(f"--{name}", type=default, help=text, **more)
-    else:
-        group.add_argument(f"--{name}", type=type(default), default=default, help=text, **more)
+    if not callable(default):
+        more |= {"type": type(default), "default": default}
+    group.add_argument(f"--{name}", help=text, **{"type": default, **more})
 
 
 def _add_training(parser: argparse.ArgumentParser) -> None:
@@ -76,7 +73,8 @@ def _add_training(parser: argparse.ArgumentParser) -> None:
     _add(optimiser, "block", "6-14", "tokens, from-to, that MoA drafts in a row as it learns; "
          "few suit drafters that are accepted for a few")
     _add(optimiser, "warmup", 150, "updates to the peak rate")
-    _add(optimiser, "muon", False, "Muon for the weight matrices, else AdamW for all")
+    optimiser.add_argument("--muon", action="store_true", help="Muon for the weight matrices, else "
+                           "AdamW for all")
 
     machine = parser.add_argument_group("machine")
     _add(machine, "device", "auto", "auto: a GPU if there is one", choices=("auto", "cpu"))
