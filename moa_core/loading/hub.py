@@ -67,18 +67,9 @@ def silent(words: str) -> None:
     """A report that shows nothing."""
 
 
-def split(spec: str) -> tuple[str, str | None]:
-    """`id@revision` -> the id, and the commit, branch or tag; None if none is named."""
-    name, _, revision = spec.partition("@")
-    return name, revision or None
-
-
 def short_name(spec: str) -> str:
     """An id for users: a commit is cut to its first eight digits."""
-    name, revision = split(spec)
-    if revision is None:
-        return name
-    return f"{name}@{revision[:8] if re.fullmatch('[0-9a-f]{40}', revision) else revision}"
+    return re.sub("(@[0-9a-f]{8})[0-9a-f]{32}$", r"\1", spec)
 
 
 def fetch_config(spec: str) -> Path:
@@ -98,7 +89,8 @@ def _fetch(spec: str, patterns: Sequence[str], report: Report = silent) -> Path:
     """The folder with a repository's files, downloaded if they are not in the cache. UserError,
     saying what to do, if they are not available."""
     logging.getLogger("huggingface_hub").setLevel(logging.CRITICAL)  # our message is enough
-    name, revision = split(spec)
+    name, _, named = spec.partition("@")
+    revision = named or None
     try:
         folder = snapshot_download(
             name, revision=revision, allow_patterns=list(patterns), ignore_patterns=NESTED,
