@@ -3,6 +3,7 @@
 Needs its file, named by MOA_TARGET_FILE.
 """
 
+import copy
 import os
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -17,6 +18,7 @@ from moa_core.bench.suites import load_suite
 from moa_core.loading.hub import DEFAULT, FILE
 from moa_core.model.target import Target
 from moa_core.text import prompt_ids
+from tests.models import plain_greedy
 from tests.serving import free_port, page_of
 
 pytestmark = pytest.mark.real
@@ -50,22 +52,12 @@ def page(cache: Path, tmp_path_factory: pytest.TempPathFactory):
         yield url
 
 
-def asked(url: str, prompt: str, method: str, tokens: int = TOKENS) -> str:
+def asked(url: str, prompt: str, method: str) -> str:
     from gradio_client import Client
 
     client = Client(url, verbose=False)
-    text, _ = client.predict(prompt, method, tokens, api_name="/decode")
+    text, _ = client.predict(prompt, method, TOKENS, api_name="/decode")
     return str(text)
-
-
-@torch.inference_mode()
-def plain(target: Target, ids: list[int]) -> list[int]:
-    """transformers' own greedy text."""
-    found = target.model.generate(
-        torch.tensor([ids]), attention_mask=torch.ones(1, len(ids)), max_new_tokens=TOKENS,
-        do_sample=False, eos_token_id=list(target.eos_ids), pad_token_id=target.eos_ids[0],
-    )  # fmt: skip
-    return found[0, len(ids) :].tolist()
 
 
 @torch.inference_mode()
@@ -77,14 +69,12 @@ def near_tie(exact: Any, ids: list[int], one: list[int], other: list[int]) -> bo
 
 
 def test_page_library_and_transformers_write_the_same_tokens(target, page):
-    import copy
-
     methods = ("vanilla", target_drafter := load_drafter(None, target).name)
     exact = copy.deepcopy(target.model).double()
     ties = 0
     for number, prompt in enumerate(PROMPTS):
         ids = prompt_ids(target.tokenizer, prompt)
-        wanted = plain(target, ids)
+        wanted = plain_greedy(target, ids, TOKENS)
         method = methods[number % 2]
         drafter = load_drafter(method, target)
         *_, last = generate(target, drafter, prompt, Settings(TOKENS, AUTO))
@@ -99,7 +89,7 @@ def test_page_library_and_transformers_write_the_same_tokens(target, page):
 
 def test_four_visitors_at_once_get_their_own_texts(page):
     prompts = PROMPTS[:4]
-    alone = [asked(page, prompt, "vanilla", 24) for prompt in prompts]
+    alone = [asked(page, prompt, "vanilla") for prompt in prompts]
     with ThreadPoolExecutor(4) as pool:
-        together = list(pool.map(lambda prompt: asked(page, prompt, "ngram", 24), prompts))
+        together = list(pool.map(lambda prompt: asked(page, prompt, "ngram"), prompts))
     assert together == alone and len(set(alone)) == 4

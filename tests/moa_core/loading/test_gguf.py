@@ -130,6 +130,10 @@ HOSTILE: dict[str, tuple[Callable[[bytes], bytes], str]] = {
         lambda data: data[:16] + struct.pack("<Q", 1) + field("a", 8, struct.pack("<Q", 2**62)),
         "cut short, or claims more",
     ),
+    **{
+        f"cut at {part}": (lambda data, part=part: data[: int(len(data) * part)], "")
+        for part in (0.001, 0.01, 0.05, 0.3, 0.6, 0.99)
+    },
 }
 
 
@@ -143,16 +147,6 @@ def test_a_hostile_file_is_refused_in_a_sentence(tmp_path, cache, what):
     path = write(tmp_path / "bad.gguf", tiny_target())
     path.write_bytes(change(path.read_bytes()))
     with pytest.raises(UserError, match=f"bad.gguf is no GGUF file that can be read: .*{words}"):
-        load_target(path)
-    assert not any((cache / "gguf").iterdir())
-
-
-@pytest.mark.parametrize("part", [0.001, 0.01, 0.05, 0.3, 0.6, 0.99])
-def test_a_cut_file_is_refused(tmp_path, cache, part):
-    path = write(tmp_path / "cut.gguf", tiny_target())
-    data = path.read_bytes()
-    path.write_bytes(data[: int(len(data) * part)])
-    with pytest.raises(UserError, match=r"cut\.gguf is no GGUF file that can be read"):
         load_target(path)
     assert not any((cache / "gguf").iterdir())
 

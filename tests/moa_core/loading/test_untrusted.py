@@ -72,11 +72,11 @@ def refused(folder: Path, target: Target) -> str:
 
 
 @contextmanager
-def frugal(most: int = 1024 * MIB) -> Iterator[None]:
+def frugal() -> Iterator[None]:
     """Nothing in here may take more address space: an allocation counts before it is used."""
     before = psutil.Process().memory_info().vms
     yield
-    assert psutil.Process().memory_info().vms - before < most
+    assert psutil.Process().memory_info().vms - before < 1024 * MIB
 
 
 LAYER = ("num_attention_heads", "num_key_value_heads", "intermediate_size")
