@@ -104,8 +104,8 @@ def _config(reader: gguf.GGUFReader) -> dict[str, Any]:
             f"A GGUF file of the architecture {kind[:40]!r} is not supported: choose one of "
             f"{', '.join(ARCHITECTURES)}."
         )
-    names = {tensor.name for tensor in reader.tensors}
-    if "rope_freqs.weight" in names or f"{kind}.rope.scaling.type" in reader.fields:
+    shapes = {tensor.name: _shape(tensor) for tensor in reader.tensors}
+    if "rope_freqs.weight" in shapes or f"{kind}.rope.scaling.type" in reader.fields:
         raise UserError("A GGUF file with scaled RoPE is not supported: name the model's Hub id.")
     sizes = {ours: _field(reader, f"{kind}.{theirs}") for ours, theirs in SIZES.items()}
     sizes["rms_norm_eps"] = float(f"{sizes['rms_norm_eps']:.6g}")  # written in single precision
@@ -115,19 +115,18 @@ def _config(reader: gguf.GGUFReader) -> dict[str, Any]:
     length, theta = (reader.fields.get(f"{kind}.{key}") for key in (
         "attention.key_length", "rope.freq_base",
     ))  # fmt: skip
-    table = next((one for one in reader.tensors if one.name == "token_embd.weight"), None)
     return {
         "model_type": kind,
         "architectures": [ARCHITECTURES[kind]],
         **sizes,
         "head_dim": length.contents() if length else width // heads,
-        "vocab_size": int(table.shape[1]) if table is not None and len(table.shape) == 2 else 0,
+        "vocab_size": next(iter(shapes.get("token_embd.weight", ())), 0),
         "rope_parameters": {
             "rope_type": "default", "rope_theta": theta.contents() if theta else 10_000.0,
         },
-        "attention_bias": "blk.0.attn_q.bias" in names,
+        "attention_bias": "blk.0.attn_q.bias" in shapes,
         "hidden_act": "silu",
-        "tie_word_embeddings": "output.weight" not in names,
+        "tie_word_embeddings": "output.weight" not in shapes,
         **{
             f"{ours}_token_id": _field(reader, f"tokenizer.ggml.{theirs}_token_id")
             for ours, theirs in ENDS.items()
@@ -152,7 +151,7 @@ def _names(reader: gguf.GGUFReader, config: Mapping[str, Any], name: str) -> dic
         shapes.pop("lm_head.weight", None)
     kind = gguf.MODEL_ARCH[config["model_type"].upper()]
     table = gguf.get_tensor_name_map(kind, config["num_hidden_layers"])
-    names = {table.get_name(key, (".weight", ".bias")): key for key in shapes}
+    names = {str(table.get_name(key, (".weight", ".bias"))): key for key in shapes}
     wanted = {theirs: shapes[ours] for theirs, ours in names.items()}
     found = {one.name: _shape(one) for one in reader.tensors}
     for key in sorted(wanted.keys() | found.keys()):
