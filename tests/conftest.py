@@ -45,19 +45,13 @@ def all_modules() -> list[str]:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def warnings_are_errors_in_commands() -> Iterator[None]:
-    """As `filterwarnings` does here, in the processes that tests start: there a filter is of one
-    module, by its whole name."""
+def environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """For us and the processes that tests start: nothing is fetched, and the cache is empty. There
+    warnings are errors as by `filterwarnings` here; a filter is of one module, by its whole name.
+    """
     with pytest.MonkeyPatch.context() as patch:
         modules = ["__main__", *all_modules()]
         patch.setenv("PYTHONWARNINGS", ",".join(f"error:::{name}" for name in modules))
-        yield
-
-
-@pytest.fixture(scope="session", autouse=True)
-def no_download(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Nothing is fetched, here or in the processes that tests start; the cache is an empty one."""
-    with pytest.MonkeyPatch.context() as patch:
         patch.setenv("MOA_CACHE", str(tmp_path_factory.mktemp("cache")))
         patch.setenv("PIP_NO_INDEX", "1")
         yield

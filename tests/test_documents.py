@@ -6,10 +6,10 @@ program that goes on. Its commands are parsed all the same.
 
 import re
 import shlex
-from dataclasses import dataclass
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
@@ -26,9 +26,8 @@ FENCE = re.compile(
 )
 
 
-@dataclass(frozen=True)
-class Block:
-    """A fenced block of code. why: it is not run; None where it is."""
+class Block(NamedTuple):
+    """A fenced block of Python or shell code. why: it is not run; None where it is."""
 
     place: str
     kind: str
@@ -43,17 +42,12 @@ class Block:
         return [words for part in parts if (words := shlex.split(part, comments=True))]
 
 
-def blocks(page: Path) -> list[Block]:
-    """The Python and shell blocks of a page."""
-    text = page.read_text(encoding="utf-8")
-    return [
-        Block(f"{page.name}:{text.count(chr(10), 0, found.start('kind')) + 1}", *found.group(
-            "kind", "text", "why"))
-        for found in FENCE.finditer(text)
-    ]  # fmt: skip
-
-
-ALL = [block for page in PAGES if page.name not in CARRIED_OUT for block in blocks(page)]
+ALL = [
+    Block(f"{page.name}:{found.string.count(chr(10), 0, found.start('kind')) + 1}", *found.group(
+        "kind", "text", "why"))
+    for page in PAGES if page.name not in CARRIED_OUT
+    for found in FENCE.finditer(page.read_text(encoding="utf-8"))
+]  # fmt: skip
 COMMANDS = [block for block in ALL if block.kind == "sh"]
 
 
@@ -73,8 +67,9 @@ def test_what_a_page_shows_runs(block, models, tmp_path, monkeypatch, capsys):
         exec(compile(block.text, block.place, "exec"), {"__name__": "__main__"})
     else:
         for words in block.commands:
-            run = main if (module := called(words)) == "moa_core" else import_module(module).main
-            given = [word.replace("FOLDER", str(models / "tiny")) for word in arguments(words)]
+            module, arguments = called(words)
+            run = main if module == "moa_core" else import_module(module).main
+            given = [word.replace("FOLDER", str(models / "tiny")) for word in arguments]
             assert run(given) == 0, (words, capsys.readouterr().err)
     assert capsys.readouterr().out.strip()
 
@@ -82,25 +77,24 @@ def test_what_a_page_shows_runs(block, models, tmp_path, monkeypatch, capsys):
 @pytest.mark.parametrize("block", COMMANDS, ids=lambda block: block.place)
 def test_its_commands_are_ones_that_there_are(block):
     for words in block.commands:
-        if (module := called(words)) == "moa_core":
-            parser().parse_args(arguments(words))
+        module, arguments = called(words)
+        if module == "moa_core":
+            parser().parse_args(arguments)
         elif module:
             assert find_spec(module), words
         for word in words:
             assert (ROOT / word).exists() or not re.match(r"(tests|configs)/|\w+\.py$", word), words
 
 
-def called(words: list[str]) -> str:
-    """The module that a command runs, "" for another program; pytest's -m is another."""
-    if words[0] == "python" and "-m" in words:
-        return words[words.index("-m") + 1]
-    return "moa_core" if words[0] == "moa" else ""
-
-
-def arguments(words: list[str]) -> list[str]:
-    """What a command's module is given."""
-    start = 1 if words[0] == "moa" else words.index("-m") + 2
-    return words[start:]
+def called(words: list[str]) -> tuple[str, list[str]]:
+    """The module that a command runs, "" for another program, and what it is given."""
+    match words:
+        case ["moa", *given]:
+            return "moa_core", given
+        case ["python", *_] if "-m" in words:  # pytest's -m is another
+            at = words.index("-m")
+            return words[at + 1], words[at + 2 :]
+    return "", []
 
 
 # ---- links ----
