@@ -46,16 +46,15 @@ def build_drafter(
     if tli and kind is not MoADrafter:
         raise UserError(f"{name} is not a MoA drafter, so TLI does not apply.")
     drafter = kind.from_files(files, target, tli)
-    words = vocabulary_of(files, target.config.vocab_size)
-    drafter.vocabulary = None if words is None else words.to(target.device)
+    drafter.vocabulary = vocabulary_of(files, target)
     drafter.tree = tree_settings(section(files.ours, "tree", name), name)
     if note := other_weights(files, target):
         log.warning(note)
     return drafter
 
 
-def vocabulary_of(files: Files, count: int) -> Tensor | None:
-    """The ids [D] of the tokens that a file's drafter drafts; None: all of the target's `count`.
+def vocabulary_of(files: Files, target: Target) -> Tensor | None:
+    """The ids [D] of the tokens that a file's drafter drafts; None: all of the target's.
 
     As in EAGLE-3's files, `d2t` holds each one's offset from its place.
     """
@@ -66,9 +65,9 @@ def vocabulary_of(files: Files, count: int) -> Tensor | None:
             f"{files.name} does not fit this target: d2t is not a list of whole numbers."
         )
     ids = offsets.long() + torch.arange(len(offsets))
-    if not (bool((ids >= 0).all()) and bool((ids < count).all())):
+    if bool(((ids < 0) | (ids >= target.config.vocab_size)).any()):
         raise UserError(f"{files.name} drafts tokens that this target's vocabulary does not have.")
-    return ids
+    return ids.to(target.device)
 
 
 def whole_model(folder: Path, target: Target, name: str) -> IndependentDrafter:
