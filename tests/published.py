@@ -15,7 +15,6 @@ from tests.models import save_target, tiny_target, tiny_tokenizer
 
 SHRINK = 32  # every width is that much smaller, every number of heads as published
 SPECS = (LLAMA3, LLAMA3_MOA, LLAMA3_EAGLE)
-NOT_SIZES = ("model_type", "architectures")
 WIDTHS = ("hidden_size", "intermediate_size", "kv_hidden_size")  # and every ..._intermediate_size
 
 
@@ -69,15 +68,14 @@ def random_numbers(net: nn.Module) -> dict[str, torch.Tensor]:
 
 def save_published(folder: Path, **sizes: Any) -> dict[str, Path]:
     """The preset's three repositories as folders, by id. sizes: of the target alone."""
-    configs = {spec: published_config(spec) for spec in SPECS}
-    keys = {name: value for name, value in configs[LLAMA3].items() if name not in NOT_SIZES}
-    target = tiny_target(**{**keys, **sizes}, eos_token_id=tiny_tokenizer().eos_token_id)
+    config = published_config(LLAMA3) | sizes | {"eos_token_id": tiny_tokenizer().eos_token_id}
+    target = tiny_target(family=config.pop("model_type"), **config)
     target.tokenizer = tiny_tokenizer()
     places = {spec: folder / str(number) for number, spec in enumerate(SPECS)}
     save_target(places[LLAMA3], target)
     for spec in (LLAMA3_MOA, LLAMA3_EAGLE):
         places[spec].mkdir()
-        (places[spec] / "config.json").write_text(json.dumps(configs[spec]))
+        (places[spec] / "config.json").write_text(json.dumps(published_config(spec)))
         tensors = random_numbers(published_nets()[spec])
         if spec == LLAMA3_MOA:
             save_file(tensors, places[spec] / "model.safetensors")
