@@ -1,9 +1,8 @@
 """EAGLE-2 (arXiv 2406.16858): one decoder layer that extrapolates the target's last feature."""
 
-from abc import abstractmethod
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, Self, cast
+from typing import Any, Self
 
 import torch
 from torch import Tensor, nn
@@ -12,7 +11,7 @@ from moa_core.decoding.tree import Frontier
 from moa_core.drafters.base import OutputShapes, ServerOutputs, Stepwise
 from moa_core.drafters.trained import Files, Trained, layer_keys, plain_rope, target_heads
 from moa_core.model.cache import KVCache
-from moa_core.model.layers import Attention, DecoderLayer, LayerSizes, Rope, Rotation, rows_mask
+from moa_core.model.layers import DecoderLayer, LayerSizes, Rope, Rotation, rows_mask
 from moa_core.model.target import Observation, Target
 from moa_core.untrusted import Eps, Whole
 
@@ -63,11 +62,6 @@ class FeatureDrafter(Trained, Stepwise):
 
     rope: Rope
 
-    @property
-    @abstractmethod
-    def attention(self) -> Attention:
-        """The attention of its layer, whose K and V it caches."""
-
     def logits(self, hidden: Tensor) -> Tensor:
         """[.., E] predicted features -> logits [.., D] after them."""
         return self.head(hidden)
@@ -80,8 +74,8 @@ class FeatureDrafter(Trained, Stepwise):
         self.open_server(target, capacity)
         self.rope.reserve(capacity)
         self.target, self.head = target, self.head_for(target)
-        groups, size = self.attention.kv_heads, self.attention.head_dim
-        self.cache = KVCache(target.device, groups, size, capacity, target.dtype)
+        sizes = self.net.config
+        self.cache = KVCache(target.device, sizes.kv_heads, sizes.head_dim, capacity, target.dtype)
         self.ids: list[int] = []  # verified tokens
         self.features: list[Tensor] = []  # of verified tokens not yet read, [n, E] each
 
@@ -140,10 +134,6 @@ class EagleDrafter(FeatureDrafter):
     def __init__(self, net: EagleNet, target: Target, name: str = "") -> None:
         super().__init__(net, target, name)
         self.rope = Rope(net.config.head_dim, plain_rope(target), target.context)
-
-    @property
-    def attention(self) -> Attention:
-        return cast(DecoderLayer, self.net.layers[0]).self_attn
 
     def server_outputs(self, observation: Observation) -> ServerOutputs:
         """E numbers per token."""

@@ -16,7 +16,7 @@ from moa_core.drafters.eagle import SAFEAI, FeatureDrafter
 from moa_core.drafters.trained import Files, check_same, layer_keys, plain_rope, target_heads
 from moa_core.errors import UserError
 from moa_core.model.cache import KVCache
-from moa_core.model.layers import Attention, DecoderLayer, LayerSizes, RMSNorm, Rope, Rotation
+from moa_core.model.layers import DecoderLayer, LayerSizes, RMSNorm, Rope, Rotation
 from moa_core.model.target import Matrix, Observation, Target
 from moa_core.untrusted import Count, Eps, Whole, section, value
 
@@ -143,10 +143,6 @@ class Eagle3Drafter(FeatureDrafter):
                 f"and this target has {len(target.layers)}."
             )
         self.rope = Rope(net.config.head_dim, rope or plain_rope(target), target.context)
-
-    @property
-    def attention(self) -> Attention:
-        return self.net.midlayer.self_attn
 
     def head_for(self, target: Target) -> Matrix:
         own = self.net.config.words
