@@ -39,16 +39,12 @@ def decode(
     drafter.measure_for(remote is not None, torch.get_num_threads(), sampling.greedy)
     far = remote or NearTarget(target, drafter)
     pair = Pair(drafter, far, settings.patience, sampling, text, clock, should_stop)
-    try:
-        pair.open(target, capacity)
-        run = _speculate(pair, text, shape, capacity, sampling, clock, should_stop)
-        with closing(run):
-            for event in run:
-                clock.pause()
-                yield event
-                clock.resume()
-    finally:
-        pair.close()
+    pair.open(target, capacity)
+    with closing(_speculate(pair, text, shape, capacity, sampling, clock, should_stop)) as run:
+        for event in run:
+            clock.pause()
+            yield event
+            clock.resume()
 
 
 def _speculate(

@@ -118,9 +118,6 @@ class Pair(Drafter):
     def learn(self, drafted: Drafted, verified: Verified) -> None:
         self._drafter.learn(drafted, verified)
 
-    def close(self) -> None:
-        self._drafter.close()
-
     # ---- the verifier ----
 
     def prefill(self, ids: Sequence[int], capacity: int, sampling: Sampling) -> Asked[Answer]:

@@ -91,9 +91,6 @@ class Drafter(ABC):
         """Learn from the last proposal: its accepted nodes and times."""
         self.sizer.learn(drafted, verified)
 
-    def close(self) -> None:  # noqa: B027  most keep nothing
-        """The run is over."""
-
 
 class Stepwise(Drafter):
     """A drafter that grows its tree level by level, so it can also write without the target."""

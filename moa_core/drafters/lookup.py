@@ -81,9 +81,6 @@ class WithLookup(Stepwise):
     def forget(self) -> None:
         self.drafter.forget()
 
-    def close(self) -> None:
-        self.drafter.close()
-
 
 def merged(tree: DraftTree, other: DraftTree) -> tuple[DraftTree, list[int]]:
     """Two trees of one root as one, and the place of each node of `other` in it.
