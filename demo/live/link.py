@@ -101,7 +101,7 @@ class Link(Cuttable):
     def __init__(
         self, target: Target, drafter: Drafter, after: int | None, others: Callable[[], bool]
     ) -> None:
-        super().__init__(target, drafter, after, look=1 / ALONE)
+        super().__init__(target, drafter, after)
         self._others, self._since = others, 0.0
 
     def cut(self) -> None:
@@ -109,7 +109,7 @@ class Link(Cuttable):
         super().cut()
 
     def back(self, seconds: float) -> bool:
-        back = super().back(seconds)
+        back = super().back(max(seconds, 1 / ALONE))
         if not back and self._others() and monotonic() - self._since > PATIENCE:
             raise Unanswered("offline")
         return back

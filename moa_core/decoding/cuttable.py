@@ -15,15 +15,11 @@ class Cuttable(NearTarget):
 
     after  new tokens after which the link is cut automatically; at least 1, because the first
            comes with the prompt. None: only `cut` cuts it
-    look   seconds that an offline drafter waits for the link before each token
     """
 
-    def __init__(
-        self, target: Target, drafter: Drafter, after: int | None = None, look: float = 0.0
-    ) -> None:
+    def __init__(self, target: Target, drafter: Drafter, after: int | None = None) -> None:
         super().__init__(target.fork(), drafter.fork())
         self._left = None if after is None else max(after, 1) - 1
-        self._look = look
         self._up = threading.Event()
         self._up.set()
 
@@ -47,4 +43,4 @@ class Cuttable(NearTarget):
             self._left -= len(self.newest.ids)
 
     def back(self, seconds: float) -> bool:
-        return self._up.wait(max(seconds, self._look))
+        return self._up.wait(seconds)

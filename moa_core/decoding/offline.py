@@ -8,12 +8,11 @@ from typing import Protocol, TypeVar
 from torch import Tensor
 
 from moa_core.decoding.settings import Text
-from moa_core.decoding.trace import Drafted, LinkBack, LinkDown, OfflineToken, Stopwatch, Verified
+from moa_core.decoding.trace import Drafted, LinkBack, LinkDown, OfflineToken, Stopwatch
 from moa_core.decoding.tree import DraftTree, TreeSettings
 from moa_core.decoding.verifier import Answer, Asked, LinkLost, Traffic, Unanswered
 from moa_core.decoding.verify import Choices, Sampling, sample, target_probs, uniform
 from moa_core.drafters.base import Drafter, ServerOutputs, Stepwise
-from moa_core.model.target import Target
 
 T = TypeVar("T")
 LOOK = 0.05  # seconds between two checks of the link when there is nothing else to do
@@ -85,40 +84,30 @@ class Alone:
         return self.tokens[len(sure) :] if agreed else []
 
 
-class Pair(Drafter):
+class Pair:
     """A drafter and its target, here or across a link, as one object for the decode loop.
 
     Text written offline becomes the next draft, as long as the target may agree with it.
+
+    offline  whether the newest proposal is such text
     """
 
     def __init__(
         self, drafter: Drafter, far: FarTarget, patience: float, sampling: Sampling, text: Text,
         clock: Stopwatch, should_stop: Callable[[], bool],
     ) -> None:  # fmt: skip
-        self.tli = drafter.tli
+        self.open, self.observe, self.learn = drafter.open, drafter.observe, drafter.learn
+        self.tli, self.offline = drafter.tli, False
         self._drafter, self._far, self._patience = drafter, far, patience
         self._sampling, self._text = sampling, text
         self._clock, self._should_stop = clock, should_stop
         self._unverified: list[int] = []
-
-    # ---- the drafter ----
-
-    def open(self, target: Target, capacity: int) -> None:
-        self._drafter.open(target, capacity)
-
-    def observe(self, ids: Sequence[int], outputs: ServerOutputs) -> None:
-        self._drafter.observe(ids, outputs)
 
     def propose(self, token: int, settings: TreeSettings) -> DraftTree:
         self.offline = bool(self._unverified)
         if self.offline:
             return DraftTree.chain(token, self._unverified, [0.0] * len(self._unverified))
         return self._drafter.propose(token, settings)
-
-    def learn(self, drafted: Drafted, verified: Verified) -> None:
-        self._drafter.learn(drafted, verified)
-
-    # ---- the verifier ----
 
     def prefill(self, ids: Sequence[int], capacity: int, sampling: Sampling) -> Asked[Answer]:
         """The target reads the prompt: its choice of the next token."""

@@ -32,7 +32,6 @@ class Drafter(ABC):
     name: str = "drafter"
     tree: TreeSettings = TreeSettings()  # from its config, else the default
     tli: int | None = None  # N of the newest proposal; None without TLI
-    offline = False  # whether the newest proposal was written while the link was lost
     net: Any  # the trained part, if it has weights
     precision: str | None = "float32"  # of drafts, or int8; None: no network
     vocabulary: Tensor | None = None  # [D] ascending ids of the tokens it can draft; None: all V
