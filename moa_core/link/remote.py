@@ -41,7 +41,6 @@ class Remote:
         self, address: Address, target: Target, drafter: Drafter, streams: bool = False,
         silence: float = SILENCE, link: Link | None = None,
     ) -> None:  # fmt: skip
-        self._kind = address.kind
         self._least, self._link = silence, link
         self.traffic = Traffic()
         self.address, self.streams = address, streams
@@ -84,7 +83,8 @@ class Remote:
         self._read, self._prompt, self._kept = [], list(ids), 0
         self._comes_back()
         self._halves: list[wire.Share] = []
-        chosen = self._ask(wire.Prefill(self._next(), self._prompt, capacity, self._sampled))
+        request = wire.Prefill(self._next(), self._prompt, capacity, self._sampled)
+        _, chosen = self._ask(request, wire.First, 1)
         self._read = list(ids)
         return chosen
 
@@ -94,7 +94,10 @@ class Remote:
         if self.streams:
             return self._streamed(tree.tokens[0], position)
         nodes = list(tree.tokens), list(tree.parents)
-        return self._ask(wire.Verify(self._next(), position, *nodes))
+        request = wire.Verify(self._next(), position, *nodes)
+        answer, chosen = self._ask(request, wire.Answer, len(tree))
+        self._half = answer.half
+        return chosen
 
     def keep(self, path: Sequence[int]) -> None:
         self._read += (self._tree.tokens[node] for node in (0, *path))
@@ -117,33 +120,25 @@ class Remote:
         self._number += 1
         return self._number
 
-    def _ask(self, request: wire.Prefill | wire.Verify) -> Choices:
+    def _ask(self, request: wire.Up | None, kind: type, nodes: int) -> tuple[Any, Choices]:
+        """The answer to a request, or the next one of a stream, and its choices."""
         began = monotonic()
-        self._send(request)
-        kind = wire.First if isinstance(request, wire.Prefill) else wire.Answer
-        answer = self._await(request.number, kind)
+        if request is not None:
+            self._send(request)
+        answer = self._await(self._number, kind)
         self._charge(monotonic() - began, answer.seconds)
-        if isinstance(answer, wire.First):
-            return wire.choices(answer, 1, self._vocabulary)
-        self._half = answer.half
-        return wire.choices(answer, len(self._tree), self._vocabulary)
-
-    @property
-    def _vocabulary(self) -> int:
-        return int(self._target.embed.weight.shape[0])
+        return answer, wire.choices(answer, nodes, self._target.embed.weight.shape[0])
 
     def _streamed(self, token: int, position: int) -> Choices:
+        request = None
         if not self._flowing:
             count = max(self._capacity - position - 1, 1)
-            self._send(wire.Stream(self._next(), position, token, count))
-            self._flowing = True
-        began = monotonic()
-        pushed = self._await(self._number, wire.Pushed)
-        self._charge(monotonic() - began, pushed.seconds)
+            request, self._flowing = wire.Stream(self._next(), position, token, count), True
+        pushed, chosen = self._ask(request, wire.Pushed, 1)
         self._half = {}
         if pushed.position != position + 1:
             raise UserError("The server pushed a token for another place in the text.")
-        return wire.choices(pushed, 1, self._vocabulary)
+        return chosen
 
     def _shares(self) -> ServerOutputs:
         """The prompt's half, joined from its shares. After a loss, requests the rest."""
@@ -164,7 +159,7 @@ class Remote:
         return {name: torch.cat([part[name] for part in parts], -2) for name in parts[0]}
 
     def _unpack(self, half: dict[str, Numbers], count: int) -> ServerOutputs:
-        check_half(half, self._drafter.output_shapes(self._target, count), self._kind)
+        check_half(half, self._drafter.output_shapes(self._target, count), self.address.kind)
         return unpack(half, self._target.dtype, self._target.device)
 
     def _send(self, message: wire.Up) -> None:
@@ -202,7 +197,7 @@ class Remote:
 
     def _connect(self, session: str = "") -> Wire:
         token = self.address.token
-        hello = wire.Hello(wire.VERSION, token, self._name, self._mark, self._kind, session)
+        hello = wire.Hello(wire.VERSION, token, self._name, self._mark, self.address.kind, session)
         line = reach(self.address, hello, self._link)
         if line.welcome.fingerprint != target_mark(self._target):
             line.close()
