@@ -125,7 +125,7 @@ class Remote:
         began = monotonic()
         if request is not None:
             self._send(request)
-        answer = self._await(self._number, kind)
+        answer = self._await(kind)
         self._charge(monotonic() - began, answer.seconds)
         return answer, wire.choices(answer, nodes, self._target.embed.weight.shape[0])
 
@@ -147,7 +147,7 @@ class Remote:
             self._found = None
             self._read_again(self._prompt, have)
         while have < len(self._prompt):
-            share = self._await(self._number, wire.Share)
+            share = self._await(wire.Share)
             if share.start != have or have + share.count > len(self._prompt):
                 raise UserError("The server sent a share of the prompt out of order.")
             self._halves.append(share)
@@ -169,8 +169,8 @@ class Remote:
         except GONE:
             self._lose()
 
-    def _await(self, number: int, kind: type) -> Any:
-        """The next message of a kind with this number. LinkLost after too long a silence."""
+    def _await(self, kind: type) -> Any:
+        """The next answer of a kind to the newest request. LinkLost after too long a silence."""
         line = self._wire
         assert line is not None
         while True:
@@ -182,7 +182,7 @@ class Remote:
                 if not isinstance(error.__cause__, GONE):
                     raise
                 self._lose()
-            if isinstance(message, kind) and getattr(message, "number", None) == number:
+            if isinstance(message, kind) and getattr(message, "number", None) == self._number:
                 return message
 
     def _charge(self, waited: float, worked: float) -> None:
@@ -246,4 +246,4 @@ class Remote:
         lost, self._found = self._found is not None, None
         if lost and self._read:
             self._read_again(self._read, len(self._read))
-            self._await(self._number, wire.First)
+            self._await(wire.First)

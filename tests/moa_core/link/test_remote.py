@@ -117,8 +117,8 @@ def test_a_server_that_starts_anew_reads_the_text_again(lost_again):
             second.enter_context(serving(TARGET, drafter_for, TOKEN, port=port))
             wait = remote._await
 
-            def wait_and_lose(number: int, kind: type) -> Any:
-                message = wait(number, kind)
+            def wait_and_lose(kind: type) -> Any:
+                message = wait(kind)
                 if lost_again and not lost:
                     lost.append(kind)
                     remote._lose()
