@@ -11,7 +11,7 @@ from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedModel
 from moa_core.drafters.base import Reader, ServerOutputs
 from moa_core.drafters.trained import LAYER, Files, Trained, initialised, layer_values, widened
 from moa_core.model.layers import rows_mask
-from moa_core.model.target import Matrix, Target, moved
+from moa_core.model.target import Matrix, Target
 from moa_core.untrusted import Whole
 
 LAYERS = 2  # of a fresh one
@@ -121,7 +121,8 @@ def own_parts(model: PreTrainedModel) -> nn.ModuleDict:
 
 def borrowing(config: LlamaConfig, target: Target) -> Target:
     """A new small Llama with the target's embeddings and head, device and dtype."""
-    model = moved(LlamaForCausalLM(config), target.device, target.dtype)
+    model: Any = LlamaForCausalLM(config)  # `to` has no types
+    model.to(target.device, target.dtype)
     model.set_input_embeddings(target.embed)
     model.set_output_embeddings(target.model.get_output_embeddings())
     return Target(model, name="independent")

@@ -64,7 +64,7 @@ class Onnx(Drafter):
             return None
         if head_session(self.head_for(self.target), self.precision == "int8") is None:
             return None
-        return self._sessions.get(weights, self._graph)
+        return self._sessions.get(weights, lambda: self.draw(Graph(self.precision == "int8")))
 
     def open(self, target: Target, capacity: int) -> None:
         super().open(target, capacity)  # type: ignore[safe-super]  # the torch drafter's
@@ -79,9 +79,6 @@ class Onnx(Drafter):
     def propose(self, token: int, settings: TreeSettings) -> DraftTree:
         with one_thread():
             return super().propose(token, settings)  # type: ignore[safe-super]
-
-    def _graph(self) -> Graph:
-        return self.draw(Graph(self.precision == "int8"))
 
     def draw(self, graph: Graph) -> Graph:
         """Its network in a new graph: from tokens to the head's input."""

@@ -20,7 +20,7 @@ from moa_core.drafters.registry import found_in
 from moa_core.drafters.trained import Files, Tensors, Trained, check_same
 from moa_core.errors import UserError, saying
 from moa_core.loading.catalog import tree_settings
-from moa_core.model.target import Target, moved
+from moa_core.model.target import Target
 from moa_core.untrusted import careful, section
 
 log = logging.getLogger(__name__)
@@ -73,10 +73,10 @@ def vocabulary_of(files: Files, target: Target) -> Tensor | None:
 def whole_model(folder: Path, target: Target, name: str) -> IndependentDrafter:
     """An independent drafter from a complete model folder, with its own embeddings and head."""
     with saying(f"The drafter {name} cannot be loaded"):
-        model = AutoModelForCausalLM.from_pretrained(folder, dtype=target.dtype, **careful())
+        model: Any = AutoModelForCausalLM.from_pretrained(folder, dtype=target.dtype, **careful())
     if model.config.vocab_size < target.config.vocab_size:
         check_same(name, "vocabulary", model.config.vocab_size, target.config.vocab_size)
-    small = Target(moved(model, target.device).requires_grad_(False), name=name)
+    small = Target(model.to(target.device).requires_grad_(False), name=name)
     return IndependentDrafter(small, target, name)
 
 

@@ -24,8 +24,7 @@ SCALES = {
 
 def check_config(config: PretrainedConfig) -> None:
     """UserError, with the reason, for a model that cannot be a target. Needs no weights."""
-    reason = _reason(config)
-    if reason:
+    if reason := _reason(config):
         _refuse(config, reason)
 
 

@@ -166,12 +166,6 @@ class Attention(nn.Module):
         out: Tensor = self.o_proj(mixed.transpose(1, 2).flatten(2))
         return out
 
-    def weights(self, x: Tensor, rotation: Rotation, keys: Tensor) -> Tensor:
-        """[B, H, n, m] float32: the weights of `forward` without a mask; rows sum to 1."""
-        queries = self.queries(x, rotation).float()
-        keys = keys.float().repeat_interleave(queries.shape[1] // keys.shape[1], 1)
-        return (queries @ keys.mT / float(self.head_dim**0.5)).softmax(-1)
-
     def _split(self, x: Tensor) -> Tensor:
         split: Tensor = x.unflatten(-1, (-1, self.head_dim))
         return split.transpose(1, 2)  # [B, heads, n, d]
@@ -253,8 +247,11 @@ class DecoderLayer(nn.Module):
         return self.feed(hidden + self.self_attn(queries, keys, values, mask))
 
     def weights(self, hidden: Tensor, rotation: Rotation, keys: Tensor) -> Tensor:
-        """[B, H, n, m] float32: the weights of `attend` for each row of hidden [B, n, width]."""
-        return self.self_attn.weights(self.input_layernorm(hidden), rotation, keys)
+        """[B, H, n, m] float32: the weights of `attend` for each row of hidden [B, n, width]; rows
+        sum to 1."""
+        queries = self.self_attn.queries(self.input_layernorm(hidden), rotation).float()
+        keys = keys.float().repeat_interleave(queries.shape[1] // keys.shape[1], 1)
+        return (queries @ keys.mT / float(queries.shape[-1] ** 0.5)).softmax(-1)
 
     def feed(self, hidden: Tensor) -> Tensor:
         """The feed-forward block, its norm and the sum: [.., width] -> the same."""

@@ -6,7 +6,7 @@ import copy
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Protocol, Self, cast
 
 import torch
 from torch import Tensor, nn
@@ -16,8 +16,6 @@ from moa_core.errors import UserError
 from moa_core.model.cache import KVCache
 from moa_core.model.families import check_config, check_logits, check_parts
 from moa_core.model.layers import DecoderLayer, Rope, as_ours, tree_mask
-
-M = TypeVar("M", bound=PreTrainedModel)
 
 
 class Tree(Protocol):
@@ -348,13 +346,6 @@ def draft_precision(target: Target, drafter: Any) -> str | None:
     without a network."""
     precision: str | None = drafter.precision
     return str(target.dtype).removeprefix("torch.") if precision == "float32" else precision
-
-
-def moved(model: M, *where: torch.device | torch.dtype) -> M:
-    """`model.to(...)` with types, which the decorator in transformers hides."""
-    to: Any = model.to
-    to(*where)
-    return model
 
 
 def _in_our_form(target: Target) -> tuple[Rope, list[DecoderLayer]] | None:
