@@ -62,11 +62,10 @@ def lsa_weights(net: MoANet, vectors: Tensor, layer_rope: Rope) -> Tensor:
     The q rows are those whose outputs become the memory: all L rows for their mean, or only the
     last layer's row with pool "last".
     """
-    lsa = net.layer_self_attention
-    places = torch.arange(vectors.shape[1], device=vectors.device)[None]
-    keys, _ = lsa.memorise(vectors, layer_rope(places, vectors))
-    first = vectors.shape[1] - 1 if net.config.pool == "last" else 0
-    return lsa.weights(vectors[:, first:], layer_rope(places[:, first:], vectors), keys)
+    lsa, count = net.layer_self_attention, vectors.shape[1]
+    first = count - 1 if net.config.pool == "last" else 0
+    keys, _ = lsa.memorise(vectors, layer_rope.span(0, count, vectors))
+    return lsa.weights(vectors[:, first:], layer_rope.span(first, count, vectors), keys)
 
 
 def ca_weights(drafter: MoADrafter, query: Tensor) -> Tensor:
@@ -74,8 +73,6 @@ def ca_weights(drafter: MoADrafter, query: Tensor) -> Tensor:
 
     query  [1, 1, E] SA's output at the root, which follows them
     """
-    known = drafter.memory.length
-    places = torch.full((1, 1), known, device=query.device)
+    known, ca = drafter.memory.length, drafter.net.cross_attention
     keys, _ = drafter.memory.read(0, known)[0][:, None]
-    ca = drafter.net.cross_attention
-    return ca.weights(query, drafter.ca_rope(places, query), keys)[0, :, 0]
+    return ca.weights(query, drafter.ca_rope.span(known, known + 1, query), keys)[0, :, 0]

@@ -117,24 +117,36 @@ def grouped_attention(queries: Tensor, keys: Tensor, values: Tensor, mask: Tenso
     return F.scaled_dot_product_attention(apart, keys, values, mask).flatten(0, 1)[None]
 
 
+@dataclass(frozen=True)
+class LayerSizes:
+    """Sizes of a decoder layer. inner: width of its feed-forward block; eps: of its norms."""
+
+    width: int
+    heads: int
+    kv_heads: int
+    head_dim: int
+    inner: int
+    eps: float
+
+
 class Attention(nn.Module):
     """Grouped-query attention whose keys and values may come from elsewhere."""
 
     def __init__(
-        self, width: int, heads: int, kv_heads: int, head_dim: int, qkv_bias: bool = False,
-        o_bias: bool = False, head_norms: float | None = None, reads: int | None = None,
-    ) -> None:  # fmt: skip
-        """reads: the input width of Q, K and V, if it is not `width`."""
+        self, sizes: LayerSizes, qkv_bias: bool, o_bias: bool, head_norms: bool, reads: int
+    ) -> None:
+        """reads: the input width of Q, K and V."""
         super().__init__()
-        self.head_dim, self.heads, self.kv_heads = head_dim, heads, kv_heads
-        self.grouped, reads = heads != kv_heads, reads or width
-        self.q_proj = nn.Linear(reads, heads * head_dim, bias=qkv_bias)
-        self.k_proj = nn.Linear(reads, kv_heads * head_dim, bias=qkv_bias)
-        self.v_proj = nn.Linear(reads, kv_heads * head_dim, bias=qkv_bias)
-        self.o_proj = nn.Linear(heads * head_dim, width, bias=o_bias)
-        self.head_norms = head_norms is not None
-        if head_norms is not None:  # Qwen3's, over each head of Q and K
-            self.q_norm, self.k_norm = RMSNorm(head_dim, head_norms), RMSNorm(head_dim, head_norms)
+        size, eps = sizes.head_dim, sizes.eps
+        self.head_dim, self.heads, self.kv_heads = size, sizes.heads, sizes.kv_heads
+        self.grouped = self.heads != self.kv_heads
+        self.q_proj = nn.Linear(reads, self.heads * size, bias=qkv_bias)
+        self.k_proj = nn.Linear(reads, self.kv_heads * size, bias=qkv_bias)
+        self.v_proj = nn.Linear(reads, self.kv_heads * size, bias=qkv_bias)
+        self.o_proj = nn.Linear(self.heads * size, sizes.width, bias=o_bias)
+        self.head_norms = head_norms
+        if head_norms:  # Qwen3's, over each head of Q and K
+            self.q_norm, self.k_norm = RMSNorm(size, eps), RMSNorm(size, eps)
 
     def queries(self, x: Tensor, rotation: Rotation) -> Tensor:
         """Q (rotated) [B, H, n, d] of x [B, n, width]."""
@@ -186,18 +198,6 @@ class SwiGLU(nn.Module):
         return out
 
 
-@dataclass(frozen=True)
-class LayerSizes:
-    """Sizes of a decoder layer. inner: width of its feed-forward block; eps: of its norms."""
-
-    width: int
-    heads: int
-    kv_heads: int
-    head_dim: int
-    inner: int
-    eps: float
-
-
 class DecoderLayer(nn.Module):
     """A Llama decoder layer that can attend to itself, through a cache or not, or to a memory."""
 
@@ -208,9 +208,8 @@ class DecoderLayer(nn.Module):
     ) -> None:  # fmt: skip
         """reads: the input width of attention, if it is not the layer's."""
         super().__init__()
-        width, eps, norms = sizes.width, sizes.eps, sizes.eps if head_norms else None
-        attention = width, sizes.heads, sizes.kv_heads, sizes.head_dim
-        self.self_attn = Attention(*attention, qkv_bias, o_bias, norms, reads)
+        width, eps = sizes.width, sizes.eps
+        self.self_attn = Attention(sizes, qkv_bias, o_bias, head_norms, reads or width)
         self.mlp = SwiGLU(width, sizes.inner, mlp_bias)
         # EAGLE's layer has none.
         self.input_layernorm = RMSNorm(width, eps) if input_norm else nn.Identity()

@@ -24,8 +24,8 @@ from torch import Tensor, nn
 from moa_core.decoding.trace import Trace, Verified
 from moa_core.decoding.tree import AUTO, DraftTree, Frontier, TreeSettings, grow
 from moa_core.decoding.verify import Sampling, target_probs, uniform, walk
-from moa_core.drafters.base import Drafter, ServerOutputs, Vanilla
-from moa_core.model.target import Observation, Target
+from moa_core.drafters.base import Drafter, Vanilla
+from moa_core.model.target import Observation
 from tests.models import drafter_of, tiny_target, traced
 
 VOCABULARY = 5
@@ -66,7 +66,7 @@ class TableTarget:
         self.embed = nn.Embedding(VOCABULARY, 1)
         self.ids: list[int] = []
 
-    def fork(self, drafts: str | None = None) -> TableTarget:
+    def fork(self) -> TableTarget:
         return copy.copy(self)
 
     def prefill(self, ids: Sequence[int], capacity: int) -> tuple[Tensor, Observation]:
@@ -87,17 +87,11 @@ class TableTarget:
         return Observation(tuple(self.ids[start:]), start, None, None)
 
 
-class TableDrafter(Drafter):
+class TableDrafter(Vanilla):
     """Drafts from a table of its own, by the last token alone, as any drafter grows its tree."""
 
     def __init__(self, table: Tensor) -> None:
         self.table = table  # [V, V]
-
-    def open(self, target: Target, capacity: int) -> None:
-        pass
-
-    def observe(self, ids: Sequence[int], half: ServerOutputs) -> None:
-        pass
 
     def propose(self, token: int, settings: TreeSettings) -> DraftTree:
         def expand(frontier: Frontier) -> Tensor:
