@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedModel
 
 from moa_core.drafters.base import Reader, ServerOutputs
-from moa_core.drafters.trained import LAYER, Files, Trained, initialised, layer_values, widened
+from moa_core.drafters.trained import LAYER, Files, Trained, initialised, widened
 from moa_core.model.layers import rows_mask
 from moa_core.model.target import Matrix, Target
 from moa_core.untrusted import Whole
@@ -63,7 +63,7 @@ class IndependentDrafter(Trained, Reader):
         """A small Llama that borrows the target's embeddings and head."""
         count = files.value("num_hidden_layers", Whole)
         files.check_count(count)
-        return small_config(target, count, *layer_values(files))
+        return small_config(target, count, *files.layer_values())
 
     @classmethod
     def from_files(cls, files: Files, target: Target, tli: int | None) -> Self:

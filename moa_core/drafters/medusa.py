@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from moa_core.decoding.tree import DraftTree, TreeSettings
+from moa_core.decoding.tree import DraftTree, Frontier, TreeSettings
 from moa_core.drafters.base import OutputShapes, ServerOutputs
 from moa_core.drafters.trained import Files, Trained
 from moa_core.model.target import Observation, Target
@@ -79,12 +79,11 @@ class MedusaDrafter(Trained):
         levels = min(settings.depth, self.net.config.heads)
         assert self._feature is not None, "observe first"
         logits = self.head(self.net(self._feature)[0])[:levels]  # [K, D], of each position ahead
-        return self.grow(
-            token,
-            logits[0],
-            lambda frontier: logits[frontier.level].expand(len(frontier.tokens), -1),
-            replace(settings, depth=levels),
-        )
+
+        def expand(frontier: Frontier) -> Tensor:
+            return logits[frontier.level].expand(len(frontier.tokens), -1)
+
+        return self.grow(token, logits[0], expand, replace(settings, depth=levels))
 
     @classmethod
     def sizes(cls, files: Files, target: Target) -> MedusaConfig:

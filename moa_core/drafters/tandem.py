@@ -12,14 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from moa_core.drafters.base import OutputShapes, Reader, ServerOutputs
-from moa_core.drafters.trained import (
-    Files,
-    Trained,
-    check_same,
-    layer_keys,
-    layer_values,
-    target_heads,
-)
+from moa_core.drafters.trained import Files, Trained, check_same, layer_keys, target_heads
 from moa_core.model.cache import KVCache
 from moa_core.model.layers import DecoderLayer, LayerSizes, RMSNorm, Rope, Rotation, tree_mask
 from moa_core.model.target import Observation, Target
@@ -117,7 +110,7 @@ class TandemDrafter(Trained, Reader):
     @classmethod
     def sizes(cls, files: Files, target: Target) -> TandemConfig:
         """Its heads are the target's."""
-        heads, groups, inner = layer_values(files)
+        heads, groups, inner = files.layer_values()
         check_same(files.name, "number of heads", heads, target.config.num_attention_heads)
         eps = files.value("rms_norm_eps", Eps, target.config.rms_norm_eps)
         count = files.value("num_hidden_layers", Whole)

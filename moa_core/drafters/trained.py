@@ -48,6 +48,10 @@ class Files:
         """A value of the config, or the default. UserError if it is of another kind."""
         return value(self.config, key, kind, self.name, *default)
 
+    def layer_values(self) -> list[int]:
+        """What `layer_keys` writes."""
+        return [self.value(key, Whole) for key in LAYER]
+
     def layer(self, part: str, heads: int) -> Sizes:
         """A layer's sizes, from the rows of its tensors. part: prefix of their names."""
         queries, keys, inner = (
@@ -178,10 +182,6 @@ def initialised(net: Net) -> Net:
 def layer_keys(sizes: Any) -> dict[str, int]:
     """A layer's sizes in a config's keys."""
     return dict(zip(LAYER, (sizes.heads, sizes.kv_heads, sizes.inner), strict=True))
-
-
-def layer_values(files: Files) -> list[int]:
-    return [files.value(key, Whole) for key in LAYER]
 
 
 def target_heads(target: Target) -> tuple[int, int, int, int]:

@@ -9,17 +9,7 @@ from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
 from torch import Tensor, nn
 
-from moa_core.engine.int8 import (
-    OFF,
-    Whole,
-    block,
-    hadamard,
-    joined,
-    parts,
-    rounded,
-    spread,
-    whole_layers,
-)
+from moa_core.engine.int8 import OFF, Whole, block, hadamard, joined, rounded, spread, whole_layers
 from moa_core.model.layers import Attention, DecoderLayer, RMSNorm, Rope, SwiGLU
 
 MICROSOFT = "com.microsoft"  # onnxruntime's own operators
@@ -313,12 +303,7 @@ class Folded(Graph):
     """A target's layers in 8 bits, whose residual stream is rotated by their weights."""
 
     def __init__(self, layers: Sequence[DecoderLayer]) -> None:
-        whole = {
-            id(linears[0]): made[name]
-            for layer, made in zip(layers, whole_layers(layers), strict=True)
-            for name, linears in parts(layer).items()
-        }
-        super().__init__(True, whole)
+        super().__init__(True, whole_layers(layers))
         self._width = layers[0].self_attn.o_proj.out_features
         norms = ((layer.input_layernorm, layer.post_attention_layernorm) for layer in layers)
         self._bare = {id(norm) for pair in norms for norm in pair}

@@ -125,17 +125,19 @@ def folded(layer: DecoderLayer) -> dict[str, Whole]:
     return made
 
 
-def whole_layers(layers: Sequence[DecoderLayer]) -> list[dict[str, Whole]]:
-    """`folded` of each layer, from the cache folder."""
+def whole_layers(layers: Sequence[DecoderLayer]) -> dict[int, Whole]:
+    """`folded` of all layers by their first linear layer's id, from the cache folder."""
 
     def make() -> dict[str, Whole]:
         made = [folded(layer).items() for layer in layers]
         return {f"{at}.{name}": whole for at, layer in enumerate(made) for name, whole in layer}
 
     found = stored([weight for layer in layers for weight in layer.parameters()], make)
-    return [
-        {name: found[f"{at}.{name}"] for name in parts(layer)} for at, layer in enumerate(layers)
-    ]
+    return {
+        id(linears[0]): found[f"{at}.{name}"]
+        for at, layer in enumerate(layers)
+        for name, linears in parts(layer).items()
+    }
 
 
 def whole_head(head: nn.Linear) -> Whole:
