@@ -47,29 +47,6 @@ class Refused(Exception):
     """What a request gets instead: status, X-Error-Code and X-Error-Message."""
 
 
-def _answer(hub: Hub, path: str, token: str | None) -> tuple[Repository, str, str, list[str]]:
-    """The repository that a path asks for, its name, what of it, and what else the path says."""
-    parts = [unquote(part) for part in path.strip("/").split("/")]
-    api = parts[:2] == ["api", "models"]
-    rest = parts[2:] if api else parts
-    name, rest = "/".join(rest[:2]), rest[2:]
-    if token is not None and token not in hub.known:
-        raise Refused(401, "", "Invalid credentials in Authorization header")
-    if name not in hub.repositories:
-        raise Refused(401 if token is None else 404, "RepoNotFound", "Repository not found")
-    repository = hub.repositories[name]
-    what, *more = rest or ["info"]
-    if more and more[0] not in ("main", repository.commit):
-        raise Refused(404, "RevisionNotFound", f"Invalid rev id: {more[0]}")
-    if what == "resolve":
-        if repository.gated and token not in hub.granted:
-            said = f"Access to model {name} is restricted."
-            raise Refused(401 if token is None else 403, "GatedRepo", said)
-        if "/".join(more[1:]) not in repository.files:
-            raise Refused(404, "EntryNotFound", "Entry not found")
-    return repository, name, what, more
-
-
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     hub: Hub
@@ -81,34 +58,50 @@ class _Handler(BaseHTTPRequestHandler):
         path = urlsplit(self.path).path
         resumed = " " + self.headers["Range"] if "Range" in self.headers else ""
         self.hub.asked.append(f"{self.command} {path}{resumed}")
-        token = (self.headers.get("Authorization") or "").removeprefix("Bearer ") or None
         try:
-            repository, name, what, more = _answer(self.hub, path, token)
+            self._answer([unquote(part) for part in path.strip("/").split("/")])
         except Refused as refused:
             status, code, words = refused.args
-            headers = {"X-Error-Message": words} | ({"X-Error-Code": code} if code else {})
-            return self._send(status, json.dumps({"error": words}).encode(), headers)
-        if what == "resolve":
-            return self._file(repository, "/".join(more[1:]))
-        if what == "tree":
-            entries = [
-                {"type": "file", "path": path, "size": len(data), "oid": _digest(data)}
-                for path, data in repository.files.items()
-            ]
-            return self._send(200, json.dumps(entries).encode(), {})
-        siblings = [{"rfilename": path} for path in repository.files]
-        info = {"id": name, "modelId": name, "sha": repository.commit, "siblings": siblings}
-        return self._send(200, json.dumps(info | {"gated": repository.gated}).encode(), {})
+            headers = {"X-Error-Message": words, "X-Error-Code": code}
+            self._send(status, json.dumps({"error": words}).encode(), headers)
 
     do_HEAD = do_GET  # `_send` leaves out the body
 
+    def _answer(self, parts: list[str]) -> None:
+        hub, token = self.hub, (self.headers.get("Authorization") or "").removeprefix("Bearer ")
+        owner, short, *rest = parts[2:] if parts[:2] == ["api", "models"] else parts
+        name, what, more = f"{owner}/{short}", rest[:1], rest[1:]
+        if token and token not in hub.known:
+            raise Refused(401, "", "Invalid credentials in Authorization header")
+        if name not in hub.repositories:
+            raise Refused(404 if token else 401, "RepoNotFound", "Repository not found")
+        repository = hub.repositories[name]
+        if more and more[0] not in ("main", repository.commit):
+            raise Refused(404, "RevisionNotFound", f"Invalid rev id: {more[0]}")
+        if what == ["resolve"]:
+            if repository.gated and token not in hub.granted:
+                said = f"Access to model {name} is restricted."
+                raise Refused(403 if token else 401, "GatedRepo", said)
+            return self._file(repository, "/".join(more[1:]))
+        siblings = [{"rfilename": path} for path in repository.files]
+        found: Any = {"id": name, "modelId": name, "sha": repository.commit, "siblings": siblings}
+        found["gated"] = repository.gated
+        if what == ["tree"]:
+            found = [
+                {"type": "file", "path": path, "size": len(data), "oid": _digest(data)}
+                for path, data in repository.files.items()
+            ]
+        self._send(200, json.dumps(found).encode(), {})
+
     def _file(self, repository: Repository, path: str) -> None:
+        if path not in repository.files:
+            raise Refused(404, "EntryNotFound", "Entry not found")
         data = repository.files[path]
         headers = {"ETag": f'"{_digest(data)}"', "X-Repo-Commit": repository.commit}
         start = int((self.headers.get("Range") or "bytes=0-")[len("bytes=") :].split("-")[0])
         if start:
             headers["Content-Range"] = f"bytes {start}-{len(data) - 1}/{len(data)}"
-        cut = repository.cut if path.endswith((".safetensors", ".bin")) else None
+        cut = repository.cut if path.endswith(".safetensors") else None
         self._send(206 if start else 200, data[start:], headers, cut)
 
     def _send(
