@@ -47,9 +47,8 @@ class EagleNet(nn.Module):
         cache: KVCache | None = None,
     ) -> Tensor:  # fmt: skip
         """[.., E] each, as in `join` -> predicted features of the tokens [.., E]."""
-        hidden: Tensor = self.layers[0](
-            self.join(embedded, features), rotation, mask=mask, cache=cache
-        )
+        joined = self.join(embedded, features)
+        hidden: Tensor = self.layers[0](joined, rotation, mask=mask, cache=cache)
         return hidden
 
 

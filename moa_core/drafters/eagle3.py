@@ -4,6 +4,7 @@ The published heads and those of their successor EAGLE 3.1 differ in a few norms
 which ones exist.
 """
 
+import re
 from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Self, cast
@@ -21,7 +22,7 @@ from moa_core.model.target import Matrix, Observation, Target
 from moa_core.untrusted import Count, Eps, Whole, section, value
 
 MIDLAYER = "midlayer"  # the layer of a head
-OF_MIDLAYER = ("model.layers.0.", "layers.0.")  # its names in other files
+OF_MIDLAYER = re.compile(r"^(model\.)?layers\.0\.")  # begins its names in other files
 USUAL_THETA = 10_000.0  # SafeAILab's default for a config without rope_theta
 
 
@@ -97,9 +98,8 @@ class Eagle3Net(nn.Module):
             tapped = self.input_norm(tapped)
         if self.config.norm_each:
             parts = tapped.split(self.config.features, -1)
-            tapped = torch.cat(
-                [norm(part) for norm, part in zip(self.fc_norm, parts, strict=True)], -1
-            )
+            normed = [norm(part) for norm, part in zip(self.fc_norm, parts, strict=True)]
+            tapped = torch.cat(normed, -1)
         fused: Tensor = self.fc(tapped)
         return fused
 
@@ -160,9 +160,8 @@ class Eagle3Drafter(FeatureDrafter):
         return {"features": (count, self.net.config.width)}
 
     def embed(self, tokens: Tensor) -> Tensor:
-        return (
-            self.net.embed_tokens(tokens) if self.net.config.embeddings else super().embed(tokens)
-        )
+        own = self.net.config.embeddings
+        return self.net.embed_tokens(tokens) if own else super().embed(tokens)
 
     def logits(self, hidden: Tensor) -> Tensor:
         return self.head(self.net.words(hidden))
@@ -180,12 +179,10 @@ class Eagle3Drafter(FeatureDrafter):
     def in_one_form(cls, files: Files) -> Files:
         """In SafeAILab's form, without unused tensors."""
         nested = section(files.config, "transformer_layer_config", files.name)
-        renamed = {}
-        for name, tensor in files.tensors.items():
-            for prefix in OF_MIDLAYER:
-                if name.startswith(prefix):
-                    name = f"{MIDLAYER}.{name.removeprefix(prefix)}"
-            renamed[name.removeprefix("model.")] = tensor
+        renamed = {
+            OF_MIDLAYER.sub(f"{MIDLAYER}.", name).removeprefix("model."): tensor
+            for name, tensor in files.tensors.items()
+        }
         renamed.pop("t2d", None)  # d2t says the same
         if not files.value("embed_requires_grad", bool, False):
             renamed.pop("embed_tokens.weight", None)  # a copy of the target's

@@ -33,12 +33,10 @@ class TandemNet(nn.Module):
 
     def __init__(self, config: TandemConfig) -> None:
         super().__init__()
-        self.config = config
-        self.layers = nn.ModuleList(DecoderLayer(config) for _ in range(config.count))
-        self.projections = nn.ModuleList(
-            nn.Linear(config.width, config.width, bias=False) for _ in range(config.count)
-        )
-        self.norm = RMSNorm(config.width, config.eps)
+        self.config, width, count = config, config.width, config.count
+        self.layers = nn.ModuleList(DecoderLayer(config) for _ in range(count))
+        self.projections = nn.ModuleList(nn.Linear(width, width, bias=False) for _ in range(count))
+        self.norm = RMSNorm(width, config.eps)
 
     def memorise(self, states: Tensor, rotation: Rotation) -> Tensor:
         """K and V of the target's states [B, n, E], for each layer: [layers, 2, B, G, n, d]."""

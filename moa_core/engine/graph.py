@@ -112,7 +112,10 @@ class Graph:
         y = self.op("MatMulIntegerToFloat", numbers, weights, unit, scales, off, domain=MICROSOFT)
         y = self.op("Mul", y, top)
         y = y if whole.bias is None else self.op("Add", y, self.constant(whole.bias.numpy()))
-        return self.cut(y, [linear.out_features for linear in linears])
+        if len(linears) == 1:
+            return [y]
+        widths = [linear.out_features for linear in linears]
+        return self.ops(len(widths), "Split", y, self.constant(widths), axis=-1)
 
     def turn(self, x: str, width: int) -> str:
         """x [1, n, width], rotated as by `int8.turn`."""
@@ -126,12 +129,6 @@ class Graph:
         weight = self.constant(_numpy(linear.weight))
         y = self.op("FusedMatMul", x, weight, domain=MICROSOFT, transB=1)
         return y if linear.bias is None else self.op("Add", y, self.constant(_numpy(linear.bias)))
-
-    def cut(self, x: str, widths: Sequence[int]) -> list[str]:
-        """x [.., sum of widths], cut into parts of these widths."""
-        if len(widths) == 1:
-            return [x]
-        return self.ops(len(widths), "Split", x, self.constant(widths), axis=-1)
 
     def norm(self, x: str, norm: Any, eps: float) -> str:
         weight = self.constant(_numpy(norm.weight))
