@@ -109,11 +109,7 @@ LIES: dict[str, tuple[type, Lie, str]] = {
     "a token too many": (wire.Answer, lambda x: replace(x, tokens=[*x.tokens, 5]), "not fit"),
     "no probabilities": (wire.Answer, lambda x: replace(x, probs=[]), "not fit"),
     "drafts too many": (wire.Answer, lambda x: replace(x, drafts=x.drafts * 2), "not fit"),
-    "an unknown token": (
-        wire.Answer,
-        lambda x: replace(x, tokens=[*x.tokens[:-1], 64]),
-        "not have",
-    ),
+    "an unknown token": (wire.Answer, lambda x: replace(x, tokens=[64, *x.tokens[1:]]), "not have"),
     "nan": (wire.Answer, lambda x: replace(x, probs=[*x.probs[:-1], nan]), NONE),
     "no answer": (wire.Answer, lambda x: wire.Refused("Too much."), "refused: Too much."),
     "a half too wide": (wire.Answer, widened, "was due"),

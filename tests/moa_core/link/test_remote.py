@@ -2,7 +2,6 @@
 
 import random
 import threading
-from collections.abc import Iterator
 from contextlib import ExitStack
 from itertools import product
 from time import sleep
@@ -32,7 +31,6 @@ from tests.moa_core.link.scene import (
     TARGET,
     TOKEN,
     WELCOME,
-    Served,
     address,
     drafter_for,
     run,
@@ -43,12 +41,6 @@ from tests.serving import Caller, CutLink, scripted, serving, until
 METHODS = ("moa-n0", "moa-n1", "moa-n3", "eagle2", *FRESH, "vanilla", "streamed")
 CUT = ("moa-n1", "eagle2", "independent", "vanilla", "streamed")
 SAMPLED = Sampling(0.8, seed=3)
-
-
-@pytest.fixture(scope="module")
-def served() -> Iterator[Served]:
-    with serving(TARGET, drafter_for, TOKEN) as both:
-        yield both
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -149,7 +141,6 @@ def test_a_client_with_its_part_of_the_target_needs_no_other_weights(served, tmp
 @pytest.mark.parametrize(
     ("to", "target", "drafter", "words"),
     [
-        ({"token": "guess"}, TARGET, Vanilla(), "token is wrong"),
         ({}, tiny_target(layers=2), Vanilla(), "differs from this client's"),
         ({}, TARGET, useful("moa-n0", TARGET, whisper=0.5), "other weights"),
         ({"url": "elsewhere"}, TARGET, Vanilla(), "not an address"),
