@@ -21,8 +21,7 @@ from moa_core.drafters.base import Drafter
 from moa_core.drafters.moa import MoADrafter
 from moa_core.engine.web import web_files
 from moa_core.errors import UserError
-from moa_core.link.client_weights import target_mark
-from moa_core.link.session import drafter_mark
+from moa_core.link.client_weights import drafter_mark, target_mark
 from moa_core.model.target import Target
 
 FORMAT = 4

@@ -9,7 +9,7 @@ import hashlib
 import json
 import re
 import shutil
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, closing
 from pathlib import Path
 
@@ -20,6 +20,7 @@ from torch import Tensor
 from transformers import AutoModelForCausalLM
 
 from moa_core.cache import cache_folder, making
+from moa_core.drafters.base import Drafter
 from moa_core.errors import UserError, first_line, saying
 from moa_core.link.connection import GONE, Address, reach
 from moa_core.link.wire import PIECE, VERSION, Fetch, Hello, Piece
@@ -89,11 +90,23 @@ def target_mark(target: Target) -> str:
     It ignores quantisation. A client has at most TLI's layers; unquantised, they draft almost as
     well for a quantised target, and the text is the server's in any case.
     """
+    weights = client_weights(target, 0)
+    sample = _hash({name: tensor.flatten()[::101] for name, tensor in weights.items()})
+    return f"{fingerprint(target)}-{sample[:16]}"
+
+
+def drafter_mark(drafter: Drafter) -> str:
+    """A hash of a drafter's weights, which both halves must share; "" without weights."""
+    net = getattr(drafter, "net", None)
+    return "" if net is None else _hash(net.state_dict())[:32]
+
+
+def _hash(tensors: Mapping[str, Tensor]) -> str:
     digest = hashlib.sha256()
-    for name, tensor in sorted(client_weights(target, 0).items()):
+    for name, tensor in sorted(tensors.items()):
         digest.update(name.encode())
-        digest.update(tensor.flatten()[::101].float().cpu().numpy().tobytes())
-    return f"{fingerprint(target)}-{digest.hexdigest()[:16]}"
+        digest.update(tensor.detach().float().cpu().contiguous().numpy().tobytes())
+    return digest.hexdigest()
 
 
 def keep(pieces: Iterable[Piece], folder: Path) -> None:

@@ -16,10 +16,9 @@ from moa_core.drafters.base import Drafter, ServerOutputs
 from moa_core.drafters.names import LOOKUP
 from moa_core.errors import UserError
 from moa_core.link import wire
-from moa_core.link.client_weights import target_mark
+from moa_core.link.client_weights import drafter_mark, target_mark
 from moa_core.link.connection import GONE, Address, Wire, reach
 from moa_core.link.emulator import Link
-from moa_core.link.session import drafter_mark
 from moa_core.link.wire import Numbers, check_half, unpack
 from moa_core.model.target import Target
 

@@ -25,8 +25,8 @@ from websockets.protocol import State
 from moa_core.drafters.base import Drafter, Vanilla
 from moa_core.errors import UserError
 from moa_core.link import wire
-from moa_core.link.client_weights import packed, pieces, target_mark
-from moa_core.link.session import Denied, Limits, Session, drafter_mark
+from moa_core.link.client_weights import drafter_mark, packed, pieces, target_mark
+from moa_core.link.session import Denied, Limits, Session
 from moa_core.model.target import Target
 
 log = logging.getLogger(__name__)

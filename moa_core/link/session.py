@@ -1,6 +1,5 @@
 """One client's session on the server."""
 
-import hashlib
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
@@ -72,19 +71,13 @@ class Session:
         if capacity <= count:
             raise Denied("There is no room for a token after this prompt.")
 
-    def _check_place(self, request: wire.Verify | wire.Stream) -> None:
-        """Denied if a request does not fit the text read so far."""
+    def _check_place(self, request: wire.Verify | wire.Stream, deepest: int = 0) -> None:
+        """Denied if a request does not fit the text read so far. deepest: level of its nodes."""
         self._check_ids(request.tokens)
-        count = len(request.tokens)
         if request.position > self.known:
             raise Denied("The session has not read the text so far.")
-        if request.position + count > self._capacity:
+        if request.position + len(request.tokens) > self._capacity:
             raise Denied("The session has no room for these tokens.")
-        deepest = 0
-        if isinstance(request, wire.Verify):
-            if count > TREE and not request.chain:
-                raise Denied(f"A tree with branches has at most {TREE:,} nodes here.")
-            deepest = max(_tree(request).depths)
         if request.position + deepest >= self._target.context:
             raise Denied(f"The target has {self._target.context:,} positions, and no more.")
 
@@ -106,8 +99,10 @@ class Session:
 
     @torch.inference_mode()
     def verify(self, request: wire.Verify) -> wire.Answer:
-        self._check_place(request)
+        if len(request.tokens) > TREE and not request.chain:
+            raise Denied(f"A tree with branches has at most {TREE:,} nodes here.")
         tree = _tree(request)
+        self._check_place(request, max(tree.depths))
         self._target.rewind(request.position)
         chosen = self._near.verify(tree, request.position)
         path, bonus = walk(tree, chosen.tokens)
@@ -153,15 +148,3 @@ def _tree(request: wire.Verify) -> DraftTree:
         depths.append(depths[parent] + 1)
     unknown = (0.0,) * len(depths)
     return DraftTree(tuple(request.tokens), tuple(request.parents), tuple(depths), unknown)
-
-
-def drafter_mark(drafter: Drafter) -> str:
-    """A hash of a drafter's weights, which both halves must share; "" without weights."""
-    net = getattr(drafter, "net", None)
-    if net is None:
-        return ""
-    digest = hashlib.sha256()
-    for name, weight in sorted(net.state_dict().items()):
-        digest.update(name.encode())
-        digest.update(weight.detach().float().cpu().contiguous().numpy().tobytes())
-    return digest.hexdigest()[:32]

@@ -21,7 +21,8 @@ from demo.device.endpoint import MOST_BODY, Device
 from demo.device.weights import PART, pack
 from moa_core.drafters.base import Vanilla
 from moa_core.link import wire
-from moa_core.link.session import Limits, drafter_mark
+from moa_core.link.client_weights import drafter_mark
+from moa_core.link.session import Limits
 from moa_core.text import prompt_ids
 from tests.device.twins import serving
 from tests.models import plain_greedy, tiny_target, tiny_tokenizer, useful

@@ -15,8 +15,7 @@ from demo.device.vendor import FILES, packed
 from demo.device.weights import pack
 from moa_core.engine.web import web_files
 from moa_core.errors import UserError
-from moa_core.link.client_weights import target_mark
-from moa_core.link.session import drafter_mark
+from moa_core.link.client_weights import drafter_mark, target_mark
 from tests.device.twins import packed_session
 from tests.models import drafter_of, tiny_target, tiny_tokenizer, useful
 

@@ -19,10 +19,9 @@ from moa_core.drafters.base import Drafter, Vanilla
 from moa_core.errors import UserError
 from moa_core.link import server as servers
 from moa_core.link import wire
-from moa_core.link.client_weights import client_target, fetch, keep, open_target
+from moa_core.link.client_weights import client_target, drafter_mark, fetch, keep, open_target
 from moa_core.link.connection import Address, Wire, reach
 from moa_core.link.remote import Remote
-from moa_core.link.session import drafter_mark
 from moa_core.link.wire import First, pack
 from tests.moa_core.link.scene import (
     FRESH,
