@@ -136,7 +136,7 @@ class Graph:
 
     def rows(self, table: Tensor) -> str:
         """The embeddings [1, n, E] of new tokens; `session.rows` makes the inputs. The table [V, E]
-        stays in torch's memory: `Run` binds it."""
+        stays in torch's memory: `GraphRun` binds it."""
         self.new_rows()
         kept = self.input("table", np.float32, *table.shape)
         return self.op("Gather", kept, self.input("tokens", np.int64, 1, "n"))
@@ -172,7 +172,7 @@ class Graph:
     def attend(
         self, x: str, attention: Attention, rope: Rope, cache: str, rows: Rows = ROWS
     ) -> str:
-        """Attention through a cache, which is written in place; see `Run`."""
+        """Attention through a cache, which is written in place; see `GraphRun`."""
         size, heads, groups = attention.head_dim, attention.heads, attention.kv_heads
         parts = self.linear(x, attention.q_proj, attention.k_proj, attention.v_proj)
         if attention.head_norms:
