@@ -35,11 +35,11 @@ PALETTE = {
     "bonus": Colour("#a0610c", "#ffc437", "#cb8029"),  # the target's own
     "offline": Colour("#7133c2", "#a583f7", "#8e5bd3"),
     "drafter": Colour("#0068b3", "#58b0ff", "#2387d6"),
-    "moa": Colour("#304fdc", "#8aa6ff", "#4a6af8"),
+    "moa": Colour("#304fdc", "#8aa6ff", "#404df9"),
     "eagle2": Colour("#a3487e", "#f8609e", "#e75cb1"),
     "plain": Colour("#4d4844", "#d6d0cb", "#76716c"),
 }
-MOA_SHADES = ("#768df8", "#677ff8", "#5772f8", "#4361f6")  # N = 0 to 3: darker for a larger N
+MOA_SHADES = (PALETTE["moa"].mark, "#4397f4", "#7c8cc8", "#8b89a4")  # N = 0 to 3: ever greyer
 OTHER_METHODS = {  # by family; never used for tokens
     "eagle3": "#b3542f",
     "tandem": "#2b93b8",

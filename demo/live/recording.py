@@ -14,7 +14,7 @@ from typing import Any
 from demo.common.charts import middle
 from demo.common.controls import EXAMPLES, NEW_TOKENS
 from demo.common.measure import Measured, measure
-from demo.common.methods import RIVAL, VANILLA
+from demo.common.methods import RIVAL, VANILLA, colour
 from demo.common.tokens.view import feed_of
 from demo.engine import Engine, Request
 from demo.live.measure import figures, requests_for
@@ -63,6 +63,8 @@ def recording() -> Recording | None:
 def _read(path: Path) -> Recording:
     found = json.loads(path.read_text(encoding="utf-8"))
     measured = found.pop("measured")
+    for lane in measured["lanes"]:
+        lane["colour"] = colour(lane["method"])  # today's
     runs = {name: Trace.from_json(json.dumps(one)) for name, one in found.items()}
     return Recording(measured=measured, **runs)
 

@@ -5,7 +5,7 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from demo.common.theme import PALETTE, style_sheet
+from demo.common.theme import MOA_SHADES, PALETTE, style_sheet
 
 GROUNDS = {"light": "#ffffff", "dark": "#1c1917"}  # of both themes: gradio's stone
 TOKENS, LANES = ("accepted", "rejected", "bonus", "offline"), ("moa", "eagle2", "plain")
@@ -54,3 +54,15 @@ def test_colours_that_stand_beside_each_other_are_told_apart(group, eyes):
         for one, other in combinations(group, 2):
             places = [seen(getattr(PALETTE[name], shade), eyes) for name in (one, other)]
             assert np.linalg.norm(places[0] - places[1]) >= FAR, (shade, one, other)
+
+
+@pytest.mark.parametrize("eyes", EYES)
+def test_moa_is_the_stronger_the_smaller_its_n(eyes):
+    places = [seen(shade, eyes) for shade in MOA_SHADES]
+    for one, other in combinations([places[tli] for tli in (0, 1, 3)], 2):
+        assert np.linalg.norm(one - other) >= FAR
+    if eyes == "usual":
+        chroma = [np.hypot(*place[1:]) for place in places]
+        assert chroma == sorted(chroma, reverse=True)
+    for shade in MOA_SHADES:
+        assert min(contrast(shade, ground) for ground in GROUNDS.values()) >= 3

@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from demo import static
+from demo.common.methods import colour
 from demo.compare import bench
 from demo.compare.race import recorded_race
 from demo.engine import Engine
@@ -23,12 +24,15 @@ def folder(tmp_path, monkeypatch):
 
 def test_what_is_recorded_is_played_and_its_cut_heals(folder, monkeypatch):
     assert recording() is None and record(Engine(), 1) == place() == folder / "recording.json"
+    old = place().read_text().replace(colour("eagle2"), "red")
+    place().write_text(old)
     kept = recording()
     methods = [one.about["method"] for one in (kept.trace, kept.rival, kept.plain)]
     assert methods == ["moa-n0", "eagle2", "vanilla"]
     assert kept.trace.output_ids == kept.rival.output_ids == kept.plain.output_ids
     lanes = kept.measured["lanes"]
     assert [lane["method"] for lane in lanes] == methods
+    assert [lane["colour"] for lane in lanes] == [colour(name) for name in methods]
     assert set(kept.measured["over"]) == {"eagle2", "vanilla"} and kept.measured["runs"] == 1
     played = kept.stage()
     for name, trace in (("drafter", kept.trace), ("plain", kept.plain)):
