@@ -24,14 +24,14 @@ export class Cut {
    *  left: seconds that the run still waits, once the drafter has written all it may. */
   show({ up, cut, armed, running, able, device, left = null }) {
     const { state, words } = device;
-    this.turn.textContent = cut ? "Restore the connection" : armed ? "Do not cut" : "✂ Cut the connection";
+    this.turn.textContent = cut ? "Restore the connection" : armed && !running ? "Do not cut" : "✂ Cut the connection";
     this.turn.disabled = !able || (!up && !cut);
     this.turn.dataset.state = !up ? "lost" : cut ? "cut" : armed ? "armed" : "up";
     this.state.textContent = !able
       ? "It cannot be cut: this method cannot write alone."
       : !up ? "The server cannot be reached; trying again."
       : cut ? `Cut. ${left === null ? "" : `The run waits ${left} s more. `}Restore it, and the target checks and corrects the text.`
-      : armed ? "It will be cut 12 tokens into the next run."
+      : armed ? `It will be cut 12 tokens into ${running ? "this" : "the next"} run.`
       : "Connected. If you cut it, the drafter writes on alone.";
     this.sized = state === "not loaded";
     const elsewhere = cut && running && state !== "offline";

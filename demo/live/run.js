@@ -94,7 +94,7 @@ export function run(...list) {
   }
   now = { settings, traces: {}, measured: null, doing: "drafter", here };
   told.cut = false;
-  stage.start(settings.tokens);
+  stage.start(settings.tokens, told.armed ? `The connection is cut after ${ARMED} tokens.` : undefined);
   buttons();
   if (here) return runHere(settings);
   link.say({ do: "run", lane: "drafter", settings, after: told.armed ? ARMED : null, lesson: inClass });

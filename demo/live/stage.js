@@ -109,14 +109,15 @@ export class Stage {
     this.cycle.clear(`${label.split(" N")[0]} is reading the prompt.`);
   }
 
-  /** A new run of the visitor's; its lines are shown as they come. most: its tokens at most. */
-  start(most) {
+  /** A new run of the visitor's; its lines are shown as they come. most: its tokens at most; coming:
+   *  what is said until the first one is there. */
+  start(most, coming = "Waiting for the first token.") {
     this.empty();
     this.outdate("");
-    Object.assign(this, { live: true, most });
+    Object.assign(this, { live: true, most, coming });
     this.player.at = 0;
     this.plain.empty(LATER);
-    this.drafter.empty("Waiting for the first token.");
+    this.drafter.empty(coming);
     this.charts.wait("Of the run before: the new charts follow the run.");
     this.#state("live");
     this.tell();
@@ -171,9 +172,10 @@ export class Stage {
     return this.both.every((lane) => lane.over);
   }
 
-  // Texts that are over are shown from their start, to be compared.
+  // Texts that are over are shown from their start, to be compared; of one that was cut, the words
+  // that the target changed stay in sight.
   #upwards() {
-    for (const { view } of this.both) view.text.scrollTop = 0;
+    for (const { view } of this.both) if (!view.link) view.text.scrollTop = 0;
   }
 
   #drawn() {
@@ -210,7 +212,7 @@ export class Stage {
     if (this.how === "done" && !this.measured) this.#chart();
     else if (!this.measured) this.charts.clear("No charts: this run is not complete.");
     this.#show(this.#best);
-    if (!this.drafter.view.link) this.#upwards(); // else the words that the target changed are in sight
+    this.#upwards();
     this.tell();
   }
 
@@ -266,7 +268,7 @@ export class Stage {
 
   #now() {
     const { head, root } = this.drafter;
-    if (!head) return this.live ? "Waiting for the first token." : "Press Run: a drafter guesses, the model checks.";
+    if (!head) return this.live ? this.coming : "Press Run: a drafter guesses, the model checks.";
     if (!this.live && !this.player.playing) return this.#where ? `After cycle ${this.#where} of ${this.drafter.all.length}.` : "The first call only reads the prompt: nothing is guessed yet.";
     if (root.dataset.link === "lost") return `The connection is cut: the drafter ${this.written ? "has written all it may, and waits for the target" : "writes on alone, unchecked"}.`;
     if (head.method === "vanilla") return "Plain decoding: one word per model call.";
@@ -349,8 +351,10 @@ export class Stage {
     const cycles = all.filter(({ ms }) => ms);
     if (!cycles.length || this.#plainMs === null || head.method === "vanilla") return "";
     const [own, plain] = [mean(cycles), this.#plainMs];
-    if (own <= plain) return ""; // by chance: checking a tree is never cheaper than one word
-    return `Each call brings ${tau.toFixed(2)} tokens but takes ${own.toFixed(0)} ms instead of ${plain.toFixed(0)}: about ${((tau * plain) / own).toFixed(1)}×.`;
+    const brings = `Each call brings ${tau.toFixed(2)} tokens`;
+    // Less only by chance: checking a tree is never cheaper than one word.
+    if (own <= plain) return `${brings} and takes about as long as a call of plain decoding.`;
+    return `${brings} but takes ${own.toFixed(0)} ms instead of ${plain.toFixed(0)}: about ${((tau * plain) / own).toFixed(1)}×.`;
   }
 
   // ---- the player ----

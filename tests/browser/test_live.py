@@ -57,6 +57,11 @@ MEASURED = """over => {
   kept.measured = { lanes: [], about: '', runs: 3, over: { vanilla: over } };
   sessionStorage.setItem('moa-run', JSON.stringify(kept));
 }"""
+AS_LONG = """() => {
+  const kept = JSON.parse(sessionStorage.getItem('moa-run'));
+  for (const line of Object.values(kept.lines).flat()) if (line.ms) line.ms = [0, 5, 0];
+  sessionStorage.setItem('moa-run', JSON.stringify(kept));
+}"""
 SHOWN_AGAIN = "dispatchEvent(new PageTransitionEvent('pageshow', { persisted: true }))"
 IN_VIEW = """one => one.getBoundingClientRect().top
   - document.querySelector('#view').getBoundingClientRect().top"""
@@ -228,6 +233,13 @@ def test_slower_is_said_as_plainly_as_faster(page, over, words):
     page.reload()
     page.wait_for_selector(f"{LANE}[data-state=done]")
     assert headline(page).endswith(words)
+
+
+def test_calls_that_take_no_longer_are_told_too(page):
+    run(page, STORY)
+    page.evaluate(AS_LONG)
+    page.reload()
+    page.wait_for_selector("#view .costs:has-text('takes about as long as a call of plain')")
 
 
 def test_stop_ends_the_text(page):

@@ -36,6 +36,14 @@ GIVEN_UP = """() => {
   ] };
   sessionStorage.setItem('moa-run', JSON.stringify(kept));
 }"""
+# What stands beside the button, before and after Run, for a run whose cut is arranged.
+ARMED = """async running => {
+  const { Cut } = await import("/demo/live/cut.js");
+  const root = document.createElement("div");
+  const device = { state: "none" };
+  new Cut(root, {}).show({ up: true, armed: true, able: true, running, device });
+  return root.textContent;
+}"""
 
 
 def test_a_reload_and_a_lost_network_keep_prompt_and_text(page):
@@ -101,6 +109,8 @@ def test_a_cut_takes_effect_at_once_and_the_text_is_healed(page):
     page.fill("#prompt textarea", STORY)
     press(page, "✂ Cut the connection")
     assert "12 tokens into the next run" in page.inner_text(".cut-state")
+    assert page.evaluate(ARMED, False).startswith("Do not cutIt will be cut")
+    assert page.evaluate(ARMED, True).startswith("✂ Cut the connection")  # now it cuts at once
     start(page)
     page.wait_for_selector(f"{TEXT} [data-token=offline] >> nth=5")
     assert "writes on alone" in headline(page)
