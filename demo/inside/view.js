@@ -19,13 +19,22 @@ export function mount({ element, props, watch, trigger }) {
 
   // ---- the frame: controls, text, tree, figures ----
 
-  const press = (words, ariaLabel, by) =>
+  const step = (words, ariaLabel, by) =>
     button("quiet-button", words, () => show(place + by), { ariaLabel });
-  const back = press("‹", "Previous cycle", -1);
-  const on = press("›", "Next cycle", 1);
+  const back = step("‹", "Previous cycle", -1);
+  const on = step("›", "Next cycle", 1);
   const slider = el("input", "", "", { type: "range", min: 1, step: 1, ariaLabel: "Cycle" });
   const count = el("output", "count", "", { ariaLive: "polite" });
-  const controls = add(el("div", "controls"), back, on, slider, count);
+  const press = (place) => document.querySelector(place)?.click();
+  const look = button("quiet-button look", "Look inside ↓", () => press("#inside-look"), { ariaLabel: "Look inside the drafter" });
+  let templated = false; // whether the chat template's words around the prompt are shown
+  const plain = (prompt) => prompt.replace(/^[^]*<\|im_start\|>user\n/, "").replace(/<\|im_end\|>[^]*$/, "\n");
+  const template = button("quiet-button", "Chat template", () => {
+    template.ariaPressed = templated = !templated;
+    show(place);
+    before.scrollTop = 0; // where the prompt is
+  }, { ariaPressed: false });
+  const controls = add(el("div", "controls"), back, on, slider, count, look, template);
   const about = el("p", "hint");
   const said = el("p", "sentence");
   const called = "The end of the text, with the tokens that this cycle added";
@@ -42,29 +51,16 @@ export function mount({ element, props, watch, trigger }) {
   const beside = el("p", "sentence");
   const frame = add(el("div", "tree draft-tree", "", { tabIndex: 0 }), other.svg);
   const more = button("quiet-button", "", () => {
-    document.querySelector("#measure").click();
+    press("#measure");
     offer();
   });
   const rival = add(el("div", "rival"), beside, more, frame);
-  for (const box of [tree, frame]) {
-    new ResizeObserver(() => box.classList.toggle("scrolls", box.scrollWidth > box.clientWidth)).observe(box.firstChild);
-  }
+  own.refill(() => trace && show(place));
   const tip = tipBox();
   const doing = matchMedia("(hover: none)").matches ? "Tap a guess" : "Point at a guess, or use Tab and the arrow keys,";
   const hint = el("p", "hint", `${doing} to see its probabilities.`);
-  const idea = el("p", "hint", "In each cycle the drafter guesses a tree of tokens. The target checks all of them in one call; the path that is its own text is kept.");
+  const idea = el("p", "hint");
   add(root, idea, controls, said, before, legend, tree, hint, rival, about, tip);
-
-  // The chat template's words around the prompt, which only some want to see.
-  let templated = false;
-  const plain = (prompt) => prompt.replace(/^[^]*<\|im_start\|>user\n/, "").replace(/<\|im_end\|>[^]*$/, "\n");
-  const template = button("quiet-button", "Show the chat template", () => {
-    templated = !templated;
-    template.textContent = `${templated ? "Hide" : "Show"} the chat template`;
-    if (trace) show(place);
-    before.scrollTop = 0; // where the prompt is
-  });
-  add(controls, template);
 
   // ---- one cycle ----
 
@@ -109,8 +105,8 @@ export function mount({ element, props, watch, trigger }) {
     const same = cycles.findLastIndex((cycle) => cycle.at <= at);
     const cycle = cycles[Math.max(same, 0)];
     const earlier = at - cycle.at;
-    const began = earlier ? `, begun ${many(earlier, "token")} earlier` : "";
-    const words = `${method} near this place (its cycle ${same + 1}${began}): ${sentence(cycle, texts)}`;
+    const begun = earlier ? `began ${many(earlier, "token")} earlier in the text` : "begins at the same token";
+    const words = `${method}’s cycle ${same + 1} ${begun}: ${sentence(cycle, texts)}`;
     beside.textContent = `${words} In the whole run: ${mean(cycles)} tokens per cycle, here ${mean(trace.cycles)}.`;
     other.svg.ariaLabel = words;
     other.draw(cycle, texts);
@@ -152,7 +148,16 @@ export function mount({ element, props, watch, trigger }) {
     const head = add(el("p"), el("b", "", quoted(trace.texts[node.token])), " ");
     add(head, verdict(cycle, node, trace.texts));
     tip.replaceChildren(head, list);
-    putBeside(tip, root, node.drawn.getBoundingClientRect());
+    putBeside(tip, root, spotOf(node.drawn.getBoundingClientRect()));
+  }
+
+  // Right of the tree, else below it, else below the node: the tip hides no other node if it can.
+  function spotOf(node) {
+    const [whole, around, edge] = [own.svg, root, tree].map((one) => one.getBoundingClientRect());
+    const right = whole.right + 12;
+    if (right + tip.offsetWidth < around.right) return new DOMRect(right, node.top - 8);
+    const fits = edge.bottom + tip.offsetHeight + 16 < window.innerHeight;
+    return fits ? new DOMRect(node.left, edge.top, 0, edge.height) : node;
   }
 
   function reach(node) {
@@ -203,6 +208,8 @@ export function mount({ element, props, watch, trigger }) {
     root.hidden = !trace || !trace.cycles.length;
     root.dataset.run = trace ? trace.run : "";
     if (root.hidden) return;
+    const cycles = many(trace.cycles.length, "cycle");
+    idea.textContent = `${cycles}, and the call for the prompt. In each cycle the drafter guesses a tree of tokens, and one call of the target keeps the path that it would write itself.`;
     about.textContent = `${trace.about}; prompt ${quoted(plain(trace.prompt).trim())}`;
     slider.max = trace.cycles.length;
     if (!trace.rival?.cycles.length) trace.rival = null;
@@ -221,10 +228,19 @@ export function mount({ element, props, watch, trigger }) {
     beside.textContent = ask ? "To see EAGLE-2 here, let it run, too." : cancel ? "EAGLE-2 is running, and is shown here then." : "";
   }
 
-  // A word of the stage was pressed: its cycle is shown, also of a trace that is still to come. Else the
-  // first one in which some drafts were rejected, and words were accepted.
-  const wanted = () => (pressed ?? telling());
-  const telling = () => Math.max(trace.cycles.findIndex(({ path, tokens }) => path.length > 1 && path.length < tokens.length - 1 && path.every((node) => trace.texts[tokens[node]].trim())), 0);
+  // A word of the stage was pressed: its cycle is shown, also of a trace that is still to come.
+  const wanted = () => pressed ?? telling();
+
+  // The first cycle with words that were accepted and drafts that were not; rather one that the other
+  // method begins at the same token.
+  function telling() {
+    const words = ({ path, tokens }) => path.filter((node) => /\p{L}/u.test(trace.texts[tokens[node]])).length;
+    const shows = (cycle) => words(cycle) > 1 && cycle.path.length < cycle.tokens.length - 1;
+    const starts = new Set(trace.rival?.cycles.map(({ at }) => at));
+    const found = trace.cycles.findIndex((cycle) => shows(cycle) && starts.has(cycle.at));
+    return Math.max(found < 0 ? trace.cycles.findIndex(shows) : found, 0);
+  }
+
   onTab((tab) => {
     if (tab !== "inside") return;
     pressed = wantedCycle();

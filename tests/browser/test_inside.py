@@ -46,13 +46,23 @@ PATHS = """async () => {
   }
   return found;
 }"""
+# The nodes that the tip hides, and whether a tree is wider than its box.
+HIDDEN = """() => {
+  const box = (one) => one.getBoundingClientRect();
+  const tip = box(document.querySelector('.inside-view .tip'));
+  return [...document.querySelectorAll('.inside-view > .tree .node')].map(box).filter((node) =>
+    node.left < tip.right && node.right > tip.left && node.top < tip.bottom && node.bottom > tip.top
+  ).length;
+}"""
+SCROLLS = "all => all.some((one) => one.scrollWidth > one.clientWidth)"
 
 
 def run_live(page):
     """Run a prompt on Live, then open the tab again; returns Live's text."""
+    before = page.get_attribute(".inside-view", "data-run")
     text = run(page, PROMPT)
     open_tab(page, "Inside a cycle")
-    page.wait_for_selector(NODE)
+    page.wait_for_selector(f".inside-view:not([data-run='{before}'])")
     return text
 
 
@@ -81,12 +91,14 @@ def test_a_first_visitor_sees_the_recorded_run(page):
     about = page.inner_text(".inside-view .hint >> nth=-1")
     assert re.fullmatch(r"A recorded run: MoA N=0, .+; target tiny; prompt “.+”", about)
     last = int(page.get_by_role("slider", name="Cycle").get_attribute("max")) - 1
-    for place in (0, 11, last):  # and EAGLE-2's cycle at the same place of the text
+    assert f"{last + 1} cycles, and the call for the prompt." in page.inner_text(".inside-view")
+    for place in (cycle(page), 0, 11, last):  # and EAGLE-2's cycle at the same place of the text
         show(page, place)
         said = page.inner_text(".inside-view .rival .sentence")
-        assert said.startswith("EAGLE-2 near this place")
         roots = page.locator(".inside-view .node.root text").all_text_contents()
-        assert len(roots) == 2 and (roots[0] == roots[1] or "begun" in said)
+        same = "begins at the same token" in said
+        assert said.startswith("EAGLE-2’s cycle ") and len(roots) == 2
+        assert same == (roots[0] == roots[1]) and same != ("earlier in the text" in said)
 
 
 @pytest.fixture(scope="module")
@@ -124,7 +136,7 @@ def test_the_kept_paths_of_all_trees_are_the_text(page, known):
 def test_a_look_inside_has_weights_that_add_up_and_all_of_it_can_be_read(page, known):
     _, trace = known
     show(page, next(place for place, found in enumerate(trace.of(Verified)) if found.path))
-    page.click("#inside-look")
+    page.click(".inside-view .look")
     bars, heat = chart(page, "inside-layers-chart")["data"]
     for weights in (*heat["z"], bars["y"]):
         assert sum(weights) == pytest.approx(1, abs=1e-4)
@@ -139,6 +151,7 @@ def test_a_look_inside_has_weights_that_add_up_and_all_of_it_can_be_read(page, k
             assert contrast(page, f".inside-view .legend .{kind} .mark") >= 4.5, kind
         words = (".sentence", ".hint", ".text .asked")
         assert can_be_read(page, *(f".inside-view {place}" for place in words))
+        assert not page.locator(".inside-view .tree:visible").evaluate_all(SCROLLS)
         keep_picture(page, "inside")
 
 
@@ -186,6 +199,7 @@ def test_pointing_at_a_node_tells_what_drafter_and_target_gave_it(page, known):
     choice = RecordedText(trace).alone(verified.choices[node])
     named = "part of a character" if choice == "\ufffd" else f"“{choice}”"
     assert f"{named} {100 * verified.choice_probs[node]:.1f} %" in said
+    assert page.evaluate(HIDDEN) == 0
     assert box.get_attribute("aria-label").startswith(("“", "part of a character"))
     page.mouse.move(0, 0)
     assert tip.is_hidden()
@@ -216,7 +230,8 @@ def test_other_methods_have_no_lsa_and_their_trees_are_drawn(page):
         choose(page, method)
         run_live(page)
         page.wait_for_selector(f"#inside-about:has-text('drafted by {method}')")
-        assert page.locator("#inside-look").is_hidden()
+        for place in ("#inside-look", ".inside-view .look"):
+            assert page.locator(place).is_hidden()
     assert page.inner_text(".inside-view .sentence").startswith("Nothing was drafted")
     assert page.locator(NODE).count() == 2
 
@@ -228,6 +243,6 @@ def test_eagle_2_runs_beside_a_visitors_run_without_leaving_the_tab(page):
     page.wait_for_selector(".inside-view .rival .sentence:has-text('let it run')")
     show(page, 3)
     page.get_by_role("button", name="Measure speed").locator("visible=true").click()
-    said = ".inside-view .rival .sentence:has-text('EAGLE-2 near this place')"
+    said = ".inside-view .rival .sentence:has-text('EAGLE-2’s cycle')"
     page.wait_for_selector(said, timeout=180_000)
     assert cycle(page) == 3

@@ -1,11 +1,13 @@
 import { shape, withAttributes } from "../static/dom.js";
 
 // One cycle's draft tree as SVG. The accepted path with the bonus token after it is the top row, so
-// that it reads as text; a first child stands on its parent's row, its siblings below.
+// that it reads as text; a first child stands on its parent's row, its siblings below. Where that is
+// too wide, each node has a row of its own, set in by its level, the accepted path first.
 // row: px from one row to the next; box: height of a node; gap: between two levels; top: room for the
 // levels' names, 0 for none; longest: characters of a token that are drawn; numbers: with odds.
 export const WIDE = { row: 30, box: 24, gap: 28, top: 28, longest: 16, font: 13, pad: 9, numbers: true };
 export const SMALL = { row: 25, box: 20, gap: 16, top: 0, longest: 12, font: 12, pad: 6, numbers: false };
+const IN = [4, 22]; // px by which a level is set in, least and most
 const FAMILY = "IBM Plex Sans"; // of the letters, to measure them
 const pen = document.createElement("canvas").getContext("2d");
 
@@ -48,15 +50,15 @@ function nodesOf(cycle) {
   return nodes;
 }
 
-// Gives each node its level, row and children: kept ones first, unless cycle.blind, then by probability.
+// Gives each node its level, row, place from the root on, and children: kept ones first, unless
+// cycle.blind, then by probability.
 export function arrange(cycle) {
   const nodes = nodesOf(cycle);
   const worth = (node) => (node.kind === "rejected" || cycle.blind ? cycle.draft[node.index] ?? -1 : Infinity);
   for (const node of nodes) node.children = nodes.filter((one) => one.parent === node.index);
-  let rows = 0;
+  let [rows, at] = [0, 0];
   const place = (node, level) => {
-    node.level = level;
-    node.row = rows;
+    Object.assign(node, { level, row: rows, at: at++ });
     node.children.sort((one, other) => worth(other) - worth(one));
     node.children.forEach((child, order) => {
       if (order) rows += 1;
@@ -72,29 +74,37 @@ function widthOf(text, size) {
   return pen.measureText(text).width;
 }
 
-// Left edge of each level; a level is as wide as its widest node.
-function columns(nodes, texts, look) {
-  const widths = [];
+function measure(nodes, texts, look) {
   for (const node of nodes) {
     node.label = short(texts[node.token], look.longest);
     if (!look.numbers) node.number = "";
-    node.wide = widthOf(node.label, look.font);
     const small = node.number ? 7 + widthOf(node.number, look.font - 2) : 0;
-    node.width = Math.max(look.box + 4, node.wide + small + 2 * look.pad);
-    widths[node.level] = Math.max(widths[node.level] ?? 0, node.width);
+    node.width = Math.max(look.box + 4, widthOf(node.label, look.font) + small + 2 * look.pad);
   }
+}
+
+// Left edge of each level; a level is as wide as its widest node.
+function columns(nodes, look) {
+  const widths = [];
+  for (const { level, width } of nodes) widths[level] = Math.max(widths[level] ?? 0, width);
   const lefts = [1];
   for (const width of widths) lefts.push(lefts.at(-1) + width + look.gap);
   return lefts;
 }
 
 // Along the row, down in the gap between two levels, and into the child.
-function edge(parent, child, look) {
+function across(parent, child, look) {
   const [x, y] = [parent.x + parent.width, parent.y + look.box / 2];
-  const [to, down] = [child.x, child.y + look.box / 2];
-  const trunk = to - look.gap / 2;
+  const down = child.y + look.box / 2;
+  const trunk = child.x - look.gap / 2;
   const way = down === y ? "" : `H ${trunk - 6} q 6 0 6 6 V ${down - 6} q 0 6 6 6 `;
-  return shape("path", { class: `edge ${child.kind}`, d: `M ${x} ${y} ${way}H ${to}` });
+  return `M ${x} ${y} ${way}H ${child.x}`;
+}
+
+// Down from the parent, and into the child.
+function down(parent, child, look) {
+  const x = (parent.x + child.x) / 2;
+  return `M ${x} ${parent.y + look.box} V ${child.y + look.box / 2} H ${child.x}`;
 }
 
 function box(node, look) {
@@ -120,8 +130,9 @@ function box(node, look) {
 
 /** A draft tree in an svg element. */
 export class Tree {
-  constructor(look = WIDE, attributes = {}) {
-    Object.assign(this, { look, svg: shape("svg", attributes), nodes: [] });
+  /** most: times its size, where there is room. */
+  constructor(look = WIDE, attributes = {}, most = 1) {
+    Object.assign(this, { look, most, svg: shape("svg", attributes), nodes: [] });
   }
 
   clear() {
@@ -131,25 +142,63 @@ export class Tree {
 
   /** Draws a cycle; returns the nodes, each with its group in `drawn`. */
   draw(cycle, texts) {
-    const { look } = this;
+    const { look, room } = this;
     const { nodes, rows } = arrange(cycle);
-    const lefts = columns(nodes, texts, look);
-    for (const node of nodes)
-      [node.x, node.y] = [lefts[node.level], look.top + node.row * look.row + 2];
-    const drafted = Math.max(0, ...nodes.filter((node) => node.kind !== "bonus").map((node) => node.level));
-    const name = (level) => (level > drafted ? "bonus" : level ? `level ${level}` : "root");
-    const named = look.top ? lefts.slice(0, -1) : [];
-    const heads = named.map((left, level) =>
-      shape("text", { class: level > drafted ? "head bonus" : "head", x: left + 2, y: 14 }, name(level)),
-    );
-    const edges = nodes.slice(1).map((node) => edge(nodes[node.parent], node, look));
+    measure(nodes, texts, look);
+    const lefts = columns(nodes, look);
+    const width = lefts.at(-1) - look.gap + 2;
+    const narrow = look.top > 0 && room > 0 && width > room;
+    const heads = narrow || !look.top ? [] : this.#heads(nodes, lefts);
+    if (narrow) this.#down(nodes);
+    else {
+      for (const node of nodes) [node.x, node.y] = [lefts[node.level], look.top + node.row * look.row + 2];
+      this.size = { width, height: look.top + rows * look.row + 2 };
+    }
+    const way = narrow ? down : across;
+    const edges = nodes.slice(1).map((node) => {
+      const parent = nodes[node.parent];
+      return shape("path", { class: `edge ${node.kind}`, d: way(parent, node, look) });
+    });
     // The kept path is drawn last, over the others.
     edges.sort((one, other) => other.matches(".rejected") - one.matches(".rejected"));
     for (const node of nodes) node.drawn = box(node, look);
-    this.size = { width: lefts.at(-1) - look.gap + 2, height: look.top + rows * look.row + 2 };
-    withAttributes(this.svg, this.size).replaceChildren(...heads, ...edges, ...nodes.map((node) => node.drawn));
-    this.svg.removeAttribute("viewBox");
-    return (this.nodes = nodes);
+    this.svg.replaceChildren(...heads, ...edges, ...nodes.map((node) => node.drawn));
+    this.nodes = nodes;
+    this.#scale(Math.max(1, Math.min(this.most, room / this.size.width)));
+    return nodes;
+  }
+
+  #heads(nodes, lefts) {
+    const drafted = Math.max(0, ...nodes.filter(({ kind }) => kind !== "bonus").map(({ level }) => level));
+    const name = (level) => (level > drafted ? "bonus" : level ? `level ${level}` : "root");
+    return lefts.slice(0, -1).map((left, level) =>
+      shape("text", { class: level > drafted ? "head bonus" : "head", x: left + 2, y: 14 }, name(level)),
+    );
+  }
+
+  #down(nodes) {
+    const [widest, deepest] = ["width", "level"].map((name) => Math.max(...nodes.map((node) => node[name])));
+    const by = Math.min(IN[1], Math.max(IN[0], (this.room - widest - 3) / deepest));
+    for (const node of nodes) [node.x, node.y] = [1 + by * node.level, 2 + this.look.row * node.at];
+    this.size = { width: this.room, height: this.look.row * nodes.length + 2 };
+  }
+
+  // Pixels across its box; 0 in a tab that is not open.
+  get room() {
+    const { paddingLeft, paddingRight } = getComputedStyle(this.svg.parentNode);
+    return Math.max(0, this.svg.parentNode.clientWidth - parseFloat(paddingLeft) - parseFloat(paddingRight));
+  }
+
+  /** Calls draw whenever its box has another width. */
+  refill(draw) {
+    let before = 0;
+    const sized = new ResizeObserver(() => {
+      const { room } = this;
+      if (room === before) return;
+      before = room;
+      draw();
+    });
+    sized.observe(this.svg.parentNode);
   }
 
   /** As large as there is room for. With smaller letters it is hard to read: then its box scrolls. */
@@ -160,6 +209,11 @@ export class Tree {
     const fits = Math.min(offsetWidth / width, offsetHeight / height);
     const scale = Math.min(most, Math.max(11 / this.look.font, fits));
     classList.toggle("scrolls", fits < scale);
-    withAttributes(this.svg, { viewBox: `0 0 ${width} ${height}`, width: width * scale, height: height * scale });
+    this.#scale(scale);
+  }
+
+  #scale(by) {
+    const { width, height } = this.size;
+    withAttributes(this.svg, { viewBox: `0 0 ${width} ${height}`, width: width * by, height: height * by });
   }
 }
