@@ -85,12 +85,14 @@ def _uncut(trace: Trace) -> Iterator[int]:
             at += 1
 
 
-def drawn(trial: Trial, trace: Trace, at: int = 0) -> str:
-    """A trace's cycle as sentences and a tree: the JSON that lesson/tree.js draws."""
+def drawn(trial: Trial, trace: Trace, at: int = 0, pressed: bool = False) -> str:
+    """A trace's cycle as sentences and a tree: the JSON that lesson/tree.js draws. pressed: whether
+    its own button was, so that it comes into sight."""
     packed = pack(trace)
     said = f"{label(name_of(trace))}: {trial.said(trace, at)} {EACH}{JUDGED * trial.judged}."
+    cycles = packed["cycles"][at : at + 1]
     return json.dumps(
-        {**packed, "cycles": packed["cycles"][at : at + 1], "said": said, "judged": trial.judged}
+        {**packed, "cycles": cycles, "said": said, "judged": trial.judged, "pressed": pressed}
     )
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from html import escape
+from itertools import chain
 from typing import Any
 
 import gradio as gr
@@ -21,7 +22,7 @@ ID, TITLE = "how", "How it works"
 
 def build(shared: Shared) -> None:
     words(_overview(), elem_id="how-overview")
-    prompt = None
+    prompt, parts = None, {}
     for number, step in enumerate(STEPS, 1):
         name, draw = step.trial, PICTURES.get(step.id)
         trial = TRIALS.get(name)
@@ -35,18 +36,18 @@ def build(shared: Shared) -> None:
                             PROMPT, label="Prompt for the examples on this page", lines=1,
                             max_lines=4, elem_id="how-prompt",
                         )  # fmt: skip
-                        parts = _controls(name, trial.button, said)
+                        parts[name] = _controls(name, trial.button, said)
                 with gr.Column(min_width=300):
                     if draw:
                         words(f"<figure>{draw()}</figure>")
                     else:
-                        result = _drawn(name, value)
-            if trial:
-                if draw:  # a chain of twelve needs the whole width
-                    result = _drawn(name, value)
-                _connect(shared, trial, prompt, *parts, result)
+                        parts[name] += (_drawn(name, value),)
+            if trial and draw:  # a chain of twelve needs the whole width
+                parts[name] += (_drawn(name, value),)
             words(_question(step))
     words(_after(), elem_id="how-after")
+    for name in parts:
+        _connect(shared, prompt, name, parts)
 
 
 def _controls(name: str, verb: str, said: str) -> tuple[gr.Button, gr.Button, gr.HTML]:
@@ -75,16 +76,25 @@ def _recorded(trial: Trial) -> tuple[str, str]:
 
 
 def _connect(
-    shared: Shared, trial: Trial, prompt: gr.Textbox, run: gr.Button, stop: gr.Button,
-    status: gr.HTML, result: gr.HTML,
-) -> None:  # fmt: skip
+    shared: Shared, prompt: gr.Textbox | None, pressed: str, parts: dict[str, tuple[Any, ...]]
+) -> None:
+    """Connect a trial's buttons. Its run is drawn in each step with this shape of tree."""
+    trial = TRIALS[pressed]
+    run, stop, *_ = parts[pressed]
+    alike = [name for name in parts if TRIALS[name].tree == trial.tree]
+    alike.sort(key=lambda name: name != pressed)  # the status line of its own comes first
+
     def work(stop: Stop, *asked: str) -> Iterator[tuple[Any, ...]]:
         trace = first_cycles(shared.engine.prepare(request(shared.engine, trial, *asked), stop))
         at = telling(trace)[1]
         said = f"Cycle {at + 1} of your run: of its first cycles, the one that shows the most."
-        yield say(said, "done"), drawn(trial, trace, at)
+        shown = [
+            (say(said, "done"), drawn(TRIALS[name], trace, at, name == pressed)) for name in alike
+        ]
+        yield tuple(chain(*shown))
 
-    connect(shared, run, stop, work, [prompt, shared.target], [status, result])
+    outputs = chain(*(parts[name][2:] for name in alike))
+    connect(shared, run, stop, work, [prompt, shared.target], list(outputs))
 
 
 def for_class() -> list[dict[str, Any]]:

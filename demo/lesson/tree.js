@@ -1,5 +1,6 @@
 // A step's cycle: a sentence, and its draft tree. The value is JSON: a trace as inside/view.py packs
-// it, with one cycle; what is said of it; and whether the target's verdict is shown.
+// it, with one cycle; what is said of it; whether the target's verdict is shown, and whether this
+// step's button was pressed.
 import { add, el, quoted, shape } from "../common/static/dom.js";
 import { Tree, WIDE } from "../common/tree/tree.js";
 import { sentence, spoken } from "../inside/words.js";
@@ -7,7 +8,7 @@ import { sentence, spoken } from "../inside/words.js";
 export function mount({ element, props, watch }) {
   const root = element.firstElementChild;
   const said = el("p", "how-said", "", { role: "status" });
-  const tree = new Tree(WIDE, { role: "img" });
+  const tree = new Tree(WIDE, { role: "img" }, 1.6); // large, for a projector
   const group = { role: "group", ariaLabel: "Draft tree", tabIndex: 0 };
   const frame = add(el("div", "draft-tree", "", group), tree.svg);
   add(root, said, frame);
@@ -29,11 +30,11 @@ export function mount({ element, props, watch }) {
     }
   }
 
-  const sized = new ResizeObserver(() => frame.classList.toggle("scrolls", frame.scrollWidth > frame.clientWidth));
-  for (const one of [tree.svg, frame]) sized.observe(one);
+  tree.refill(show);
   watch("value", () => {
     show();
-    root.scrollIntoView({ block: "nearest" }); // on a phone, it is below the button
+    // On a phone, it is below the button.
+    if (JSON.parse(props.value).pressed) root.scrollIntoView({ block: "nearest" });
   });
   show();
 }
