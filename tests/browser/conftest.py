@@ -185,7 +185,6 @@ def visitor(window, app):
 
 @pytest.fixture
 def open_page(window, app):
-    """Opens pages for one test."""
     with visitor(window, app) as opened:
         yield opened
 

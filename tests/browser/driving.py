@@ -1,5 +1,6 @@
 """How a visitor drives the page, and what they can read there."""
 
+import json
 from contextlib import contextmanager
 
 from playwright.sync_api import TimeoutError
@@ -14,6 +15,7 @@ SEEN = """place => {
   const box = document.querySelector(place)?.getBoundingClientRect();
   return box && box.top >= 0 && box.bottom <= window.innerHeight;
 }"""
+SCROLLS = "all => all.some((one) => one.scrollWidth > one.clientWidth)"  # sideways
 # From now on `window.shifted` is the page's cumulative layout shift.
 SHIFTS = """() => {
   window.shifted = 0;
@@ -92,6 +94,15 @@ def run(page, prompt=None):
     start(page)
     finish(page)
     return page.evaluate(KEPT)
+
+
+def reload_changed(page, change):
+    """Load the page again, after `change` of the run that it keeps."""
+    kept = json.loads(page.evaluate("sessionStorage.getItem('moa-run')"))
+    change(kept)
+    page.evaluate("text => sessionStorage.setItem('moa-run', text)", json.dumps(kept))
+    page.reload()
+    page.wait_for_selector(f"{LANE}[data-state=done]")
 
 
 def saved(page, path):

@@ -4,7 +4,7 @@ import pytest
 
 from demo.lesson.text import STEPS
 from tests.browser.conftest import HOSTILE, every_look, keep_picture
-from tests.browser.driving import can_be_read
+from tests.browser.driving import SCROLLS, can_be_read
 
 pytestmark = pytest.mark.browser
 
@@ -24,11 +24,9 @@ NODES = """name => [...document.querySelectorAll(`#how-${name}-result .node`)].m
 
 BEGUN = "draft", "verify"
 BESIDE = ".how-lead", "#how-draft-result"
-SCROLLS = "all => all.some((one) => one.scrollWidth > one.clientWidth)"
 
 
 def run(page, name):
-    """Run a step's example; the nodes of its tree."""
     page.click(f"#how-{name}-run")
     page.wait_for_selector(f"#how-{name}-status .status-line:has-text('of your run')")
     page.wait_for_selector(f"#how-{name}-run:not([disabled])")

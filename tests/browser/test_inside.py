@@ -9,6 +9,7 @@ from moa_core.text import RecordedText
 from tests.browser.conftest import HOSTILE, TREE, every_look, keep_picture
 from tests.browser.driving import (
     RUN,
+    SCROLLS,
     can_be_read,
     chart,
     charts_are_named,
@@ -46,7 +47,7 @@ PATHS = """async () => {
   }
   return found;
 }"""
-# The nodes that the tip hides, and whether a tree is wider than its box.
+# How many nodes the tip hides.
 HIDDEN = """() => {
   const box = (one) => one.getBoundingClientRect();
   const tip = box(document.querySelector('.inside-view .tip'));
@@ -54,7 +55,6 @@ HIDDEN = """() => {
     node.left < tip.right && node.right > tip.left && node.top < tip.bottom && node.bottom > tip.top
   ).length;
 }"""
-SCROLLS = "all => all.some((one) => one.scrollWidth > one.clientWidth)"
 
 
 def run_live(page):
@@ -67,12 +67,10 @@ def run_live(page):
 
 
 def cycle(page):
-    """Which cycle is shown, from 0."""
     return int(page.get_attribute(".inside-view", "data-cycle"))
 
 
 def show(page, place):
-    """Move to a cycle, from 0."""
     page.get_by_role("slider", name="Cycle").fill(str(place + 1))
     assert cycle(page) == place
 

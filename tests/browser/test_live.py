@@ -21,6 +21,7 @@ from tests.browser.driving import (
     headline,
     open_tab,
     press,
+    reload_changed,
     run,
     saved,
     settings,
@@ -52,16 +53,6 @@ READ_FROM = "one => [one.scrollHeight > one.clientHeight, one.scrollTop]"
 WHOLE = "one => one.scrollHeight <= one.clientHeight && one.scrollWidth <= one.clientWidth"
 HINT = """one => [one.scrollHeight > one.clientHeight || one.scrollWidth > one.clientWidth,
   getComputedStyle(one, '::after').content.includes('Scroll')]"""
-MEASURED = """over => {
-  const kept = JSON.parse(sessionStorage.getItem('moa-run'));
-  kept.measured = { lanes: [], about: '', runs: 3, over: { vanilla: over } };
-  sessionStorage.setItem('moa-run', JSON.stringify(kept));
-}"""
-AS_LONG = """() => {
-  const kept = JSON.parse(sessionStorage.getItem('moa-run'));
-  for (const line of Object.values(kept.lines).flat()) if (line.ms) line.ms = [0, 5, 0];
-  sessionStorage.setItem('moa-run', JSON.stringify(kept));
-}"""
 SHOWN_AGAIN = "dispatchEvent(new PageTransitionEvent('pageshow', { persisted: true }))"
 IN_VIEW = """one => one.getBoundingClientRect().top
   - document.querySelector('#view').getBoundingClientRect().top"""
@@ -229,16 +220,19 @@ def test_speed_is_measured_when_it_is_asked_for_and_can_be_cancelled(page):
 )
 def test_slower_is_said_as_plainly_as_faster(page, over, words):
     run(page, STORY)
-    page.evaluate(MEASURED, over)
-    page.reload()
-    page.wait_for_selector(f"{LANE}[data-state=done]")
+    measured = {"lanes": [], "about": "", "runs": 3, "over": {"vanilla": over}}
+    reload_changed(page, lambda kept: kept.update(measured=measured))
     assert headline(page).endswith(words)
 
 
 def test_calls_that_take_no_longer_are_told_too(page):
+    def equal(kept):
+        for line in (*kept["lines"]["drafter"], *kept["lines"]["plain"]):
+            if "ms" in line:
+                line["ms"] = [0, 5, 0]
+
     run(page, STORY)
-    page.evaluate(AS_LONG)
-    page.reload()
+    reload_changed(page, equal)
     page.wait_for_selector("#view .costs:has-text('takes about as long as a call of plain')")
 
 

@@ -13,6 +13,7 @@ from tests.browser.driving import (
     headline,
     open_tab,
     press,
+    reload_changed,
     run,
     settings,
     start,
@@ -28,14 +29,6 @@ STRUCK = """() => {
     (place) => document.querySelector(`#view .lane ${place}`).getBoundingClientRect());
   return struck.top >= text.top && struck.top < text.bottom;
 }"""  # whether the words that the target rewrote are in sight
-GIVEN_UP = """() => {
-  const kept = JSON.parse(sessionStorage.getItem('moa-run'));
-  const lines = kept.lines.drafter.slice(0, 5), { s } = lines.at(-1);
-  kept.lines = { drafter: [
-    ...lines, { down: 0 }, { offline: [' x', 0.5, null, 0], at: 99, s }, { end: 'offline' },
-  ] };
-  sessionStorage.setItem('moa-run', JSON.stringify(kept));
-}"""
 # What stands beside the button, before and after Run, for a run whose cut is arranged.
 ARMED = """async running => {
   const { Cut } = await import("/demo/live/cut.js");
@@ -128,10 +121,13 @@ def test_a_cut_takes_effect_at_once_and_the_text_is_healed(page):
 
 
 def test_a_run_that_ended_without_its_connection_says_so(page):
+    def give_up(kept):
+        lines = kept["lines"]["drafter"][:5]
+        alone = {"offline": [" x", 0.5, None, 0], "at": 99, "s": lines[-1]["s"]}
+        kept["lines"] = {"drafter": [*lines, {"down": 0}, alone, {"end": "offline"}]}
+
     run(page, STORY)
-    page.evaluate(GIVEN_UP)
-    page.reload()
-    page.wait_for_selector(f"{LANE}[data-state=done]")
+    reload_changed(page, give_up)
     said = "did not come back in time, so the run ended. Unchecked: 1 token, written alone."
     assert said in headline(page)
 

@@ -6,7 +6,6 @@ from tests.browser.driving import KEPT, LANE, NEW_RUN, RUN, finish, run
 
 pytestmark = pytest.mark.browser
 METHODS = ("moa-n1", "eagle2", "vanilla")
-LONG = "?tab=compare&tokens=512&repeats=5&depth=12&breadth=16&budget=64"
 ADDRESS = "?tab=live&method={}&tokens=24&temperature=1.5&seed={}"
 
 

@@ -52,7 +52,6 @@ def main() -> None:
             return tab
 
         def runs(name, prompts, rtt, plan=(), **more):
-            """The events of a run for each prompt."""
             link = {"delay": rtt / 2, "up": 0, "down": 0}
             how = {"count": given.max_new_tokens, "tree": TREE, "link": link, "kind": "bf16"}
             return [run(tab, name, plan, prompt=ids, **how | more) for ids in prompts]

@@ -79,7 +79,6 @@ def begin(page, **settings):
 
 
 def told(page, kind):
-    """How many events of a kind the run that goes on has had."""
     return page.evaluate("(kind) => heard.filter(({ type }) => type === kind).length", kind)
 
 

@@ -21,7 +21,6 @@ from tests.models import drafter_of, tiny_target, tiny_tokenizer, useful
 
 
 def read(made, name):
-    """A file of a download."""
     return b"".join(gzip.decompress(made.parts[part]) for part, _, _ in made.facts["files"][name])
 
 

@@ -163,12 +163,10 @@ class Page:
         self._thread.join(20)
 
     def last(self):
-        """Wait for its end."""
         self._thread.join()
 
 
 @contextmanager
 def serving(device):
-    """A page while it is needed."""
     with closing(Page(device)) as page:
         yield page

@@ -39,11 +39,12 @@ class Page:
         self.act(line)
 
     def ask(self, do, lane="drafter", **changes):
-        """Ask and wait; returns what was heard."""
         self.heard.clear()
-        asked = {"do": do, "lane": lane, "settings": SETTINGS | changes}
-        self.visitor.hear(json.dumps(asked)).join(60)
+        self.tell(do, lane=lane, settings=SETTINGS | changes).join(60)
         return list(self.heard)
+
+    def tell(self, do, **more):
+        return self.visitor.hear(json.dumps({"do": do, **more}))
 
     @property
     def trace(self):
@@ -101,7 +102,7 @@ def test_a_stopped_run_keeps_its_trace_and_a_new_one_ends_the_one_before(engine)
     *_, end, _ = page.ask("run", tokens=500)
     assert end["end"] == "stopped" and page.trace.reason == "stopped"
     page.act = lambda line: None
-    first = page.visitor.hear(json.dumps({"do": "run", "settings": SETTINGS | {"tokens": 512}}))
+    first = page.tell("run", settings=SETTINGS | {"tokens": 512})
     page.ask("run")
     first.join(60)
     assert [line["end"] for line in page.heard if "end" in line].count("length") >= 1
@@ -189,19 +190,18 @@ def real(tmp_path_factory):
     save_bundle(folder)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("MOA_MODELS", str(folder))
+        patch.setattr("demo.live.link.ALONE", 1000)
         made = Engine()
         made.target()
         yield made
 
 
-def test_a_cut_takes_effect_at_once_and_the_text_is_healed(real, monkeypatch):
-    monkeypatch.setattr("demo.live.link.ALONE", 1000)
-
+def test_a_cut_takes_effect_at_once_and_the_text_is_healed(real):
     def act(line):
         if "run" in line:
-            page.visitor.hear('{"do": "cut"}')
+            page.tell("cut")
         if "offline" in line:
-            page.visitor.hear('{"do": "mend"}')
+            page.tell("mend")
 
     page = Page(real, act)
     asked = {"prompt": "Tell me a story.", "method": "moa", "tokens": 300}
@@ -225,7 +225,7 @@ def test_a_run_waits_for_its_connection_after_the_last_token_that_is_written_alo
     def act(line):
         came[f"{line['end']} end" if "end" in line else [*line][1]] = monotonic()
         if "run" in line:
-            page.visitor.hear('{"do": "cut"}')
+            page.tell("cut")
 
     page = Page(real, act)
     page.ask("run", prompt="Tell me a story.", method="moa", tokens=40)
@@ -234,11 +234,10 @@ def test_a_run_waits_for_its_connection_after_the_last_token_that_is_written_alo
 
 
 def test_in_a_lesson_a_cut_may_last_until_somebody_else_waits(real, monkeypatch):
-    monkeypatch.setattr("demo.live.link.ALONE", 1000)
     monkeypatch.setattr("demo.live.link.PATIENCE", 0.1)
-    page = Page(real, lambda line: "run" in line and page.visitor.hear('{"do": "cut"}'))
+    page = Page(real, lambda line: "run" in line and page.tell("cut"))
     settings = SETTINGS | {"prompt": "Tell me a story.", "method": "moa"}
-    job = page.visitor.hear(json.dumps({"do": "run", "settings": settings, "lesson": True}))
+    job = page.tell("run", settings=settings, lesson=True)
     job.join(1)
     assert job.is_alive() and page.heard[0]["patience"] == LESSON
     real.worker.waiting.add("somebody")
@@ -247,19 +246,18 @@ def test_in_a_lesson_a_cut_may_last_until_somebody_else_waits(real, monkeypatch)
     assert page.trace.reason == "offline"
 
 
-def test_a_cut_reaches_the_newest_run_though_the_one_before_ends_after_its_start(real, monkeypatch):
-    monkeypatch.setattr("demo.live.link.ALONE", 1000)
+def test_a_cut_reaches_the_newest_run_though_the_one_before_ends_after_its_start(real):
     settings = SETTINGS | {"method": "moa", "tokens": 200}
     jobs = []
 
     def act(line):
         if line.get("lane") == "plain" and "first" in line:
-            jobs.append(page.visitor.hear(json.dumps({"do": "run", "settings": settings})))
+            jobs.append(page.tell("run", settings=settings))
             assert until(lambda: page.visitor._cut, 20)
         elif line.get("lane") == "drafter" and line.get("cycle") == 3:  # the other is over
-            page.visitor.hear('{"do": "cut"}')
+            page.tell("cut")
         elif "offline" in line:
-            page.visitor.hear('{"do": "mend"}')
+            page.tell("mend")
 
     page = Page(real, act)
     page.ask("run", "plain", tokens=300)
@@ -276,7 +274,7 @@ def test_a_saved_trace_opens_without_models_and_shows_the_same(engine, loads):
     text = shown[-1]["trace"]
     loads.clear()
     page.heard.clear()
-    page.visitor.hear(json.dumps({"do": "open", "text": text})).join(60)
+    page.tell("open", text=text).join(60)
     *opened, trace, said = page.heard
     assert opened[1:] == shown[1:-1] and loads == []  # but for the id of the run
     assert Trace.from_json(trace["trace"]) == Trace.from_json(text)
@@ -286,7 +284,7 @@ def test_a_saved_trace_opens_without_models_and_shows_the_same(engine, loads):
 def test_a_file_that_is_no_trace_gets_a_sentence(engine):
     page, wordless = Page(engine), '{"version": 1, "about": {}, "events": []}'
     for content, word in ((None, "not a trace"), (wordless, "text")):
-        page.visitor.hear(json.dumps({"do": "open", "text": content})).join(60)
+        page.tell("open", text=content).join(60)
         assert word in page.heard[-1]["said"] and page.heard[-1]["kind"] == "error"
 
 

@@ -113,7 +113,6 @@ def cycle_of(ids, path, bonus, emitted):
 
 
 def lines_of(tokenizer, events):
-    """The lines of a run whose events come one by one."""
     feed = Feed(TokenText(tokenizer), "drafter")
     return [line for event in events for line in feed.lines([event])]
 
