@@ -59,7 +59,6 @@ def figures(known: Mapping[str, Spread], title: str, unit: str, digits: int) -> 
 
 
 def times(known: Mapping[str, Mapping[str, float]]) -> go.Figure:
-    """Milliseconds of a mean cycle by phase, stacked."""
     names, spent = [shown(name) for name in known], list(known.values())
     drawn = [
         bars(names, [one[phase] for one in spent], PHASES[phase], phase, PATTERNS[phase],

@@ -146,7 +146,6 @@ def dash(method: str) -> str:
 
 
 def latency(runs: Mapping[str, Trace]) -> go.Figure:
-    """A line per method."""
     drawn, words = [], []
     for method, trace in runs.items():
         tokens, seconds = growth(trace)

@@ -21,7 +21,6 @@ def line(x1: float, y1: float, x2: float, y2: float, kind: str = "") -> str:
 
 
 def brace(x1: float, x2: float, y: float, words: str) -> str:
-    """A bracket with a label below it."""
     path = f'<path class="line" d="M{x1:g} {y:g}v6H{x2:g}v-6"/>'
     return path + text((x1 + x2) / 2, y + 21, words, "middle quiet")
 

@@ -25,24 +25,23 @@ def build(shared: Shared) -> None:
     prompt, parts = None, {}
     for number, step in enumerate(STEPS, 1):
         name, draw = step.trial, PICTURES.get(step.id)
-        trial = TRIALS.get(name)
-        said, value = _recorded(trial) if trial else ("", "")
         with gr.Column(elem_classes="how-step", elem_id=f"how-{step.id}"):
             with gr.Row(equal_height=False):
                 with gr.Column(min_width=300):
                     words(_lesson(number, step))
-                    if trial:
+                    if name:
                         prompt = prompt or gr.Textbox(
                             PROMPT, label="Prompt for the examples on this page", lines=1,
                             max_lines=4, elem_id="how-prompt",
                         )  # fmt: skip
-                        parts[name] = _controls(name, trial.button, said)
+                        said, value = _recorded(TRIALS[name])
+                        parts[name] = _controls(name, said)
                 with gr.Column(min_width=300):
                     if draw:
                         words(f"<figure>{draw()}</figure>")
                     else:
                         parts[name] += (_drawn(name, value),)
-            if trial and draw:  # a chain of twelve needs the whole width
+            if name and draw:  # a chain of twelve needs the whole width
                 parts[name] += (_drawn(name, value),)
             words(_question(step))
     words(_after(), elem_id="how-after")
@@ -50,10 +49,9 @@ def build(shared: Shared) -> None:
         _connect(shared, prompt, name, parts)
 
 
-def _controls(name: str, verb: str, said: str) -> tuple[gr.Button, gr.Button, gr.HTML]:
-    """Run, Stop and a status line of a trial."""
+def _controls(name: str, said: str) -> tuple[gr.Button, gr.Button, gr.HTML]:
     with gr.Row():
-        run = gr.Button(verb, variant="primary", size="md", scale=0, min_width=210,
+        run = gr.Button(TRIALS[name].button, variant="primary", size="md", scale=0, min_width=210,
                         elem_id=f"how-{name}-run")  # fmt: skip
         stop = gr.Button("Stop", interactive=False, size="md", scale=0, min_width=90,
                          elem_id=f"how-{name}-stop")  # fmt: skip
@@ -119,7 +117,6 @@ def _overview() -> str:
 
 
 def _lesson(number: int, step: Step) -> str:
-    """A step's text, and the links to its tabs."""
     links = "".join(
         f'<p class="how-links"><a class="how-link quiet-button" href="{escape(address(link))}" '
         f'data-press="{PRESSED.get(link["tab"], "")}">{escape(link["words"])} →</a></p>'

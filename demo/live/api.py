@@ -76,7 +76,6 @@ def answers(engine: Engine, request: Request) -> Iterator[tuple[str, dict[str, A
 
 
 def figures(trace: Trace) -> dict[str, Any]:
-    """The figures of a run so far, for `decode`."""
     after = {phase: trace.seconds.get(phase, 0.0) for phase in ("draft", "verify", "other")}
     spent, cycles = sum(after.values()), len(trace.of(Verified))
     drafted, accepted = drafts(trace)

@@ -43,7 +43,6 @@ class Recording:
     measured: dict[str, Any]
 
     def stage(self, cut: bool = False) -> dict[str, Any]:
-        """What the stage plays."""
         first = feed_of(self.cut if cut else self.trace, "drafter")
         lanes = {"drafter": first, "plain": feed_of(self.plain, "plain")}
         return lanes if cut else {**lanes, "measured": self.measured}

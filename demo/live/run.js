@@ -21,13 +21,13 @@ let since = 0; // when the drafter last wrote a token alone
 let props = {};
 const device = new Device(heardHere);
 
-/** The view. */
 export function mount(given) {
   ({ props } = given);
   stage = new Stage(given.element.firstElementChild, { chosen: (cycle) => (wanted = cycle - 1) });
   told = { up: true, cut: false, armed: false };
   link = new Link(hear, turned);
-  window.addEventListener("pagehide", leaving);
+  // A run that goes on while the page is left: what was read of it is kept.
+  window.addEventListener("pagehide", () => now?.doing && keep());
   setInterval(() => told.cut && connection(), 500);
   before(inClass ? null : restored(), inClass ? Infinity : 0);
   mark();
@@ -42,7 +42,6 @@ function before(kept, at) {
   else stage.empty();
 }
 
-/** The box for the connection. */
 export function mountCut({ element }) {
   cut = new Cut(element.firstElementChild, {
     turn,
@@ -60,7 +59,6 @@ let wrong = ""; // those that were refused, whose message goes when they are cha
 const named = (list) => Object.fromEntries(NAMES.map((name, at) => [name, list[at]]));
 const methodOf = ({ method, tli }) => (method === "moa" ? `moa-n${tli}` : method);
 
-/** A setting has changed. */
 export function changed(...list) {
   newest = named(list);
   if (wrong && JSON.stringify(newest) !== wrong) status((wrong = ""));
@@ -127,7 +125,9 @@ function hear(message) {
     stage.begin(lane, message, { badge: lane === "plain" ? "for comparison" : "" });
   } else stage.hear(lane, message);
   if ("down" in message || "offline" in message) since = performance.now();
-  if ("down" in message) lost();
+  if (!("down" in message)) return;
+  if (told.armed) Object.assign(told, { armed: false, cut: true }); // by arrangement
+  connection();
 }
 
 // Lines of a saved trace that was opened.
@@ -222,12 +222,6 @@ function turn() {
   connection();
 }
 
-// The link was cut by arrangement.
-function lost() {
-  if (told.armed) Object.assign(told, { armed: false, cut: true });
-  connection();
-}
-
 function turned(up) {
   told.up = up;
   if (!up && now?.doing && !now.here) broken("lost");
@@ -270,12 +264,16 @@ function measuring({ step, share }) {
     if (step) status(step, "done");
     return;
   }
+  const words = `Measuring speed: ${step}`;
+  const old = stage.actions.querySelector("progress");
+  if (old) {
+    old.value = share;
+    old.previousSibling.textContent = words;
+    return;
+  }
   const bar = el("progress", "", "", { max: 1, value: share, ariaLabel: "Measuring speed" });
   const cancel = button("quiet-button", "Cancel", () => link.say({ do: "stop" }), { id: "measure-cancel" });
-  const old = stage.actions.querySelector("progress");
-  if (!old) return actions(el("span", "", `Measuring speed: ${step}`), bar, cancel);
-  old.value = share;
-  old.previousSibling.textContent = `Measuring speed: ${step}`;
+  actions(el("span", "", words), bar, cancel);
 }
 
 function measured({ measured: found, rival }) {
@@ -302,9 +300,6 @@ function keep() {
   }
 }
 
-// A run that goes on while the page is left: what was read of it is kept.
-const leaving = () => now?.doing && keep();
-
 function restored() {
   try {
     return JSON.parse(sessionStorage.getItem(KEPT));
@@ -330,7 +325,6 @@ export function wantedCycle() {
   return cycle;
 }
 
-/** Save and open traces: files of this browser. */
 export function mountFiles({ element }) {
   const [save, open] = ["#save", "#open"].map((id) => element.querySelector(id));
   save.onclick = () => {

@@ -11,13 +11,11 @@ let trigger = () => {};
 let awaited = null;
 let pending = ""; // id of the button to press in the tab that a link opens
 
-/** Class mode, for a lesson. */
 export const inClass = new URLSearchParams(window.location.search).get("class") === "1";
 
 /** Calls act with the name of each tab that is opened. */
 export const onTab = (act) => listeners.add(act);
 
-/** Calls act once, when the next tab is opened. */
 export function onNextTab(act) {
   const once = (tab) => listeners.delete(once) && act(tab);
   onTab(once);

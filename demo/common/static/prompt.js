@@ -12,7 +12,6 @@ export function replace(text) {
   return text;
 }
 
-/** An example was pressed. */
 export const chosen = (texts, index) => replace(texts[index]);
 
 /** A box has a new text. The box of a hidden tab only repeats, late, what it was given. */

@@ -1,5 +1,5 @@
 // The text of one run, token by token. view.py beside this file lists the lines that it draws.
-import { add, el, many, pairList, putBeside, quoted, stepped, tipBox } from "../static/dom.js";
+import { add, el, ends, many, pairList, putBeside, quoted, stepped, tipBox } from "../static/dom.js";
 
 const KINDS = {
   first: "first token: the target’s own, after the prefill",
@@ -30,9 +30,6 @@ export const sample = (kind, words) =>
   add(el("li"), add(el("span", `token ${kind}`), el("span", "mark", words)));
 export const legendOf = (...kinds) =>
   add(el("ul", "legend"), ...kinds.map(([kind, words]) => sample(kind, words)));
-
-// Special tokens end or divide a text: no reader needs their spelling.
-const chip = (piece) => (/^<\|?\/?(im_end|endoftext|end_of_text|eot_id|eos|s)\|?>$/.test(piece) ? "end" : piece);
 
 /** Adds a piece of text: line breaks are shown, and spaces before a word are not marked. */
 export function mark(parent, piece) {
@@ -87,7 +84,6 @@ export class TokenView {
     else if (follow && !this.#holds) text.scrollTop = text.scrollHeight;
   }
 
-  /** The text that was kept. */
   get written() {
     const kept = this.text.cloneNode(true);
     for (const node of kept.querySelectorAll(".rejected, .break")) node.remove();
@@ -114,7 +110,7 @@ export class TokenView {
     node.dataset.token = HOOKS[kind] ?? kind;
     if (special) node.classList.add("special");
     // A rejected line break is shown but does not break the line.
-    const shown = special ? chip(piece) : piece;
+    const shown = special && ends(piece) ? "end" : piece;
     if (shown) mark(node, kind === "rejected" ? shown.replaceAll("\n", "↵") : shown);
     else add(node, el("span", "mark partial", "·"));
     this.#details.set(node, { kind, piece, draft, target, ...about });

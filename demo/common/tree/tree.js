@@ -1,4 +1,4 @@
-import { shape, withAttributes } from "../static/dom.js";
+import { ends, shape, withAttributes } from "../static/dom.js";
 
 // One cycle's draft tree as SVG. The accepted path with the bonus token after it is the top row, so
 // that it reads as text; a first child stands on its parent's row, its siblings below. Where that is
@@ -13,7 +13,7 @@ const pen = document.createElement("canvas").getContext("2d");
 
 // The space before a word is the gap before its box; other white space is made visible.
 function visible(piece) {
-  if (/^<\|?\/?(im_end|endoftext|eos|s)\|?>$/.test(piece)) return "end";
+  if (ends(piece)) return "end";
   const shown = piece.replace(/^ (?=\S)/, "").replaceAll("\n", "↵").replaceAll("\t", "⇥");
   return shown.replace(/^ +| +$/g, (spaces) => "␣".repeat(spaces.length)) || "∅";
 }
@@ -128,7 +128,6 @@ function box(node, look) {
   return group;
 }
 
-/** A draft tree in an svg element. */
 export class Tree {
   /** most: times its size, where there is room. */
   constructor(look = WIDE, attributes = {}, most = 1) {

@@ -112,7 +112,6 @@ class Alone {
     Object.assign(this, { drafter, root, position, room, ends, tokens: [] });
   }
 
-  /** Whether there is more to write. */
   get able() {
     return this.tokens.length < this.room && !this.ends.includes(this.tokens.at(-1));
   }

@@ -30,7 +30,6 @@ class Way {
   }
 }
 
-/** A connection that counts its bytes. */
 export class Wire {
   up = new Way();
   down = new Way();
@@ -107,7 +106,6 @@ export class Wire {
     this.wake();
   }
 
-  /** Leave for good. */
   close() {
     if (!this.gone) this.socket.close(1000);
     this.gone = true;

@@ -60,7 +60,6 @@ export class Device {
     this.worker?.postMessage({ do: what, ...more });
   }
 
-  /** Whether it can `run`. */
   get ready() {
     return ["ready", "offline"].includes(this.state);
   }

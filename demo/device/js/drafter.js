@@ -131,7 +131,6 @@ class MoA extends Drafter {
     return (await this.readText(unread, this.length, () => this.memory)).logits.data;
   }
 
-  /** Logits after the nodes of a level. */
   async expand(level) {
     const known = this.ids.length;
     return (await this.readNodes(level, known + 1, known + level.level, this.memory)).logits.data;

@@ -5,7 +5,6 @@ const { pack: encode, unpack: decode } = new globalThis.msgpackr.Packr({ useReco
 export { decode, encode };
 export const VERSION = 2;
 
-/** The messages a client sends. */
 export const hello = (terms, session) => ({ type: "hello", version: VERSION, ...terms, session });
 export const prefill = (number, ids, capacity, sampling, have) =>
   ({ type: "prefill", number, ids, capacity, sampling, have });
@@ -49,7 +48,6 @@ export function floats([kind, , data]) {
   return new Float32Array(Uint32Array.from(new Uint16Array(aligned), (half) => half << 16).buffer);
 }
 
-/** Typed arrays of one kind, joined. */
 export function joined(parts) {
   const whole = new parts[0].constructor(parts.reduce((sum, { length }) => sum + length, 0));
   parts.reduce((at, part) => (whole.set(part, at), at + part.length), 0);
