@@ -151,13 +151,13 @@ export function mount({ element, props, watch, trigger }) {
     putBeside(tip, root, spotOf(node.drawn.getBoundingClientRect()));
   }
 
-  // Right of the tree, else below it, else below the node: the tip hides no other node if it can.
+  // Right of the tree, else below or above it, else at the node: the tip hides no other node if it can.
   function spotOf(node) {
     const [whole, around, edge] = [own.svg, root, tree].map((one) => one.getBoundingClientRect());
     const right = whole.right + 12;
     if (right + tip.offsetWidth < around.right) return new DOMRect(right, node.top - 8);
-    const fits = edge.bottom + tip.offsetHeight + 16 < window.innerHeight;
-    return fits ? new DOMRect(node.left, edge.top, 0, edge.height) : node;
+    const room = Math.max(edge.top, window.innerHeight - edge.bottom);
+    return room > tip.offsetHeight + 16 ? new DOMRect(node.left, edge.top, 0, edge.height) : node;
   }
 
   function reach(node) {

@@ -16,8 +16,7 @@ export function mount({ element, props, watch }) {
   function show() {
     root.hidden = !props.value;
     if (root.hidden) return;
-    const { judged, texts, cycles, ...rest } = JSON.parse(props.value);
-    const [cycle] = cycles;
+    const { judged, texts, cycles: [cycle], ...rest } = JSON.parse(props.value);
     const numbers = judged ? cycle : { ...cycle, path: [], blind: true };
     said.textContent = rest.said;
     frame.dataset.phase = judged ? "kept" : "drafted";

@@ -53,6 +53,15 @@ READ_FROM = "one => [one.scrollHeight > one.clientHeight, one.scrollTop]"
 WHOLE = "one => one.scrollHeight <= one.clientHeight && one.scrollWidth <= one.clientWidth"
 HINT = """one => [one.scrollHeight > one.clientHeight || one.scrollWidth > one.clientWidth,
   getComputedStyle(one, '::after').content.includes('Scroll')]"""
+# The height of the row of keys, as it is once a cut was healed.
+HEALED = """() => {
+  const keys = [...document.querySelectorAll('.legend li:has(b)')];
+  for (const [at, count] of ['67', '61', '', '16'].entries()) {
+    keys[at].hidden = false;
+    keys[at].lastChild.textContent = count;
+  }
+  return document.querySelector('.pacer').offsetHeight;
+}"""
 SHOWN_AGAIN = "dispatchEvent(new PageTransitionEvent('pageshow', { persisted: true }))"
 IN_VIEW = """one => one.getBoundingClientRect().top
   - document.querySelector('#view').getBoundingClientRect().top"""
@@ -359,6 +368,7 @@ def test_in_class_there_is_what_a_lesson_needs(open_page):
     tree, wide = (page.locator(place).bounding_box() for place in (TREE, "#view"))
     assert tree["height"] > 0.45 * wide["height"]
     keep_picture(page, "class")
+    assert page.evaluate(HEALED) < 60  # one row
     page.set_viewport_size({"width": 390, "height": 844})
     leave = page.get_by_role("link", name="Exit class mode")
     slowly = "[aria-label='Show this cycle slowly']"  # what step 1 asks to press
