@@ -11,7 +11,7 @@ from demo.common.figures import Spread
 from demo.common.methods import VANILLA, colour, label
 
 ROW, ROWS, AROUND = 27, 210, 100  # pixels: per method, of all at most; above and below them
-ROOM = 1.7  # times the longest bar: the rest of the width is for its label
+LETTER = 7.5  # pixels of a label's letter: labels stand right of the axis
 TAU = ("Acceptance length (τ, tokens per model call)", "tokens per call", 2)  # title, unit, digits
 SHAPES = (
     "circle", "square", "diamond", "triangle-up", "x", "cross", "star", "triangle-down", "hexagon",
@@ -55,7 +55,8 @@ def figures(known: Mapping[str, Spread], title: str, unit: str, digits: int) -> 
     figure = rows_down(drawn, title, axis, words, unit, names)
     if plain:
         figure.add_vline(plain.middle, line=DOTTED, layer="above")
-    return figure.update_xaxes(range=[0, ROOM * most])
+    figure.update_layout(margin_r=LETTER * max(map(len, after), default=0))
+    return figure.update_xaxes(range=[0, most])
 
 
 def times(known: Mapping[str, Mapping[str, float]]) -> go.Figure:

@@ -13,12 +13,12 @@ Chart = Callable[[Recording], go.Figure | None]
 
 
 def rates(key: str, title: str, unit: str, digits: int) -> Chart:
-    """A chart of one figure per method, with its spread."""
+    """A chart of one figure per method, with its spread, the highest first."""
 
     def draw(recording: Recording) -> go.Figure | None:
         known = {
             name: Spread(value, *(found.get(f"{key}_spread") or (value, value)))
-            for name, found in _fastest_first(recording)
+            for name, found in _sorted(recording, key)
             if (value := found.get(key))
         }
         return figures(known, title, unit, digits) if known else None
@@ -54,14 +54,13 @@ def cycle_times(recording: Recording) -> go.Figure | None:
 
 
 def _each(recording: Recording, value: Callable[[dict[str, Any]], Any]) -> dict[str, Any]:
-    """The values of a key by method, without empty ones."""
-    return {name: known for name, found in _fastest_first(recording) if (known := value(found))}
+    """Values by method, the fastest first, without empty ones."""
+    each = _sorted(recording, "tokens_per_second")
+    return {name: known for name, found in each if (known := value(found))}
 
 
-def _fastest_first(recording: Recording) -> list[tuple[str, dict[str, Any]]]:
-    return sorted(
-        recording.methods.items(), key=lambda one: -(one[1].get("tokens_per_second") or 0)
-    )
+def _sorted(recording: Recording, key: str) -> list[tuple[str, dict[str, Any]]]:
+    return sorted(recording.methods.items(), key=lambda one: -(one[1].get(key) or 0))
 
 
 def learning(found: Row) -> go.Figure:

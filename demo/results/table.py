@@ -21,24 +21,20 @@ PLACES = {-1: "behind", 0: "level with", 1: "ahead of"}
 NOTES = {  # below each chart: how to read it
     "speed": (
         "Whole runs, the prompt’s call included. A token is a word or a part of one. Dotted: plain "
-        "decoding, the model alone. In brackets: how many times as fast as that. Thin lines, if "
-        "any: the slowest and the fastest pass."
+        "decoding. In brackets: how many times as fast. Thin lines: slowest and fastest pass."
     ),
     "tau": (
-        "What one call of the model brings on average, its own token included; alone, it is 1. "
-        "Speed grows less, because guessing takes time. Thin lines: the 95\u00a0% interval over "
-        "the prompts."
+        "Tokens that one call of the model brings on average; alone, it is 1. Speed grows less, "
+        "because guessing takes time. Thin lines: the 95\u00a0% interval over the prompts."
     ),
     "acceptance": "How often at least so many guesses in a row were right.",
     "times": "Without the prompt’s call. “Other”: acceptance, cache and so on.",
 }
 METHODS = (
-    "<b>Plain</b>: the model alone. <b>N-gram lookup</b>: guesses by repeating the text so far. "
-    "<b>MoA</b>, Mixture of Attentions: this page’s drafter, a small trained model; N: how many of "
-    "the large model’s last layers it borrows. <b>EAGLE</b>: methods of others. "
-    "Both were trained here, on the same text, and are equally large. MoA with N = 1 was trained "
-    "least, with N = 3 longest. "
-    "<b>+ n-gram</b>: a drafter and n-gram lookup together."
+    "<b>MoA</b>: this page’s drafter; N: how many of the large model’s last layers it borrows "
+    "(N\u00a0=\u00a01 was trained least, N\u00a0=\u00a03 longest). <b>EAGLE</b>: drafters of "
+    "others, as large, trained here on the same text. <b>N-gram lookup</b>: untrained; it guesses "
+    "by repeating the text so far. <b>+ n-gram</b>: both. <b>Plain</b>: the model alone."
 )
 MEDUSA = " <b>Medusa</b>: a method of others, smaller, and trained far less."
 OTHERS = " <b>transformers, llama.cpp, OpenVINO</b>: other programs, without our drafters."
@@ -169,8 +165,22 @@ def conclusion(recording: Recording) -> tuple[str, str]:
     same = all(found.get("identical_to_vanilla") == 1 for found in drafting.values())
     return ". ".join(sentences) + ".", (
         f"Against the model alone, {which} methods with guesses are {PACES[most]}{told}."
-        + " The text stays the same." * same + by_kind(recording, mine)
+        + " The text stays the same." * same
+        + _why_train(drafting, mixed) + by_kind(recording, mine)
     )  # fmt: skip
+
+
+def _why_train(drafting: dict[str, dict[str, Any]], mixed: Sequence[str]) -> str:
+    """What a trained drafter adds to n-gram lookup, if both were measured and it adds something."""
+    lookup = drafting.get(NGRAM)
+    if not lookup or not mixed or any(pace(drafting[name], lookup) < 1 for name in mixed):
+        return ""
+    more = [100 * (drafting[name]["speedup"] / lookup["speedup"] - 1) for name in mixed]
+    share = " to ".join(dict.fromkeys((f"{min(more):.0f}", f"{max(more):.0f}")))
+    return (
+        f" Why train a drafter? N-gram lookup alone reaches {lookup['speedup']:.2f} ×; with a "
+        f"drafter, it is {share} % faster."
+    )
 
 
 def _over(drafting: dict[str, dict[str, Any]], names: Sequence[str]) -> str:
@@ -186,8 +196,8 @@ def by_kind(recording: Recording, name: str) -> str:
     if not gains:
         return ""
     return (
-        f" Live’s figure is of one prompt, these are of {recording.methods[name]['prompts']} "
-        f"together: by kind of prompt, {label(name)} has {min(gains):.2f} to {max(gains):.2f} ×."
+        f" By kind of prompt, {label(name)} has {min(gains):.2f} to {max(gains):.2f} × (Live: one "
+        "prompt)."
     )
 
 
@@ -225,10 +235,10 @@ def headline(recording: Recording) -> str:
     spreads = [one.get("tokens_per_second_spread") or (0, 0) for one in every]
     once = all(low == high for low, high in spreads)
     near = f"they ran once and differ by less than {100 * ALIKE:.0f} %"
-    level = near if once else "their runs overlap"
+    level = f" Level: {near if once else 'runs overlap'}." * (PLACES[0] in short)
     return (
         f'<div class="record-claims"><p class="conclusion">{escape(short)}</p>'
-        f"<p>{escape(which)} Level: {level}.</p>"
+        f"<p>{escape(which + level)}</p>"
         f"<details><summary>How it was measured</summary><p>{escape(made(recording))}</p>"
         f"<p><b>{escape(recording.name)}</b>: {escape(claim(recording))}</p>"
         f"<p>Recorded {escape(recording.date)}, commit {escape(recording.commit)}. Compare speeds "
