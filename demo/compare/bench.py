@@ -11,6 +11,7 @@ from demo.common.by_method import RATE, TAU, figures, times
 from demo.common.charts import PATTERNS, latency, signed
 from demo.common.elements import STOPPING, component, plot, say, words
 from demo.common.figures import about_of, leaders, listed
+from demo.common.measure import WARM_UP
 from demo.common.methods import VANILLA, label
 from demo.compare.race import race, recorded_race
 from demo.compare.rows import Row, digits, rows, table
@@ -22,15 +23,14 @@ from demo.worker import Stop
 OLDER = "<b>The results below are those from before.</b>"
 WIDTHS = {"Method": 140, "τ": 60, "Tokens/s (min–max)": 180, "Tree": 130, "Runs": 60}  # pixels
 TABLE_NOTE = (
-    "τ: acceptance length, new tokens per model call after the prompt’s, the model’s own token "
+    f"Each method runs alone, after a warm-up of {WARM_UP} tokens, which is not counted. τ: "
+    "acceptance length, new tokens per model call after the prompt’s, the model’s own token "
     "included. Figures are from each method’s run with the median tokens/s (of two runs, the "
     "slower); ranges cover all runs. Tokens/s include the prompt’s call; decoding alone does not. "
     "A larger tree has more guesses accepted, but a smaller share of them. Tree: "
     "depth-breadth-budget, or auto with the mean number of guesses. Rounding can change a text "
     "where two tokens are almost equally probable; then the gap between their logits is small."
 )
-
-
 CHARTS = ("tau", "rate"), ("latency", "phases")  # by row
 
 
@@ -38,14 +38,13 @@ def results() -> dict[str, Any]:
     """Lay out the results, by name. Before the first comparison, only a recorded race is seen."""
     parts: dict[str, Any] = {}
     replayed = recorded_race()
-    with gr.Column(
-        visible=bool(replayed), elem_id="compare-results", elem_classes="recorded"
-    ) as parts["box"]:
+    with gr.Column(visible=bool(replayed), elem_id="compare-results") as parts["box"]:
         parts["verdict"] = words(
             told(recorded_verdict()), elem_id="compare-verdict", elem_classes="verdict"
         )
         template = '<section class="race tokens" aria-label="Race"></section>'
         parts["race"] = component(template, "compare/race.js", replayed, elem_id="compare-race")
+    with gr.Column(visible=False, elem_id="compare-details") as parts["details"]:
         for row in CHARTS:
             with gr.Row():
                 for name in row:
@@ -75,7 +74,8 @@ def run(engine: Engine, comparison: Comparison, should_stop: Stop) -> Iterator[d
     drawn = charts(found)
     yield {
         "status": status,
-        "box": gr.update(visible=True, elem_classes=""),
+        "box": gr.update(visible=True),
+        "details": gr.update(visible=True),
         "verdict": told(verdict(found)),
         "race": race(found),
         **{name: signed(figure, sign(comparison)) for name, figure in drawn.items()},

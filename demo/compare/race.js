@@ -18,7 +18,7 @@ export function mount({ element, props, watch }) {
   const player = new Player(draw);
   let lanes = []; // {lane, fill, time, place}
   let finish = 0; // seconds of the slowest lane
-  add(root, note, tracks, add(el("div", "bar"), play, legend), texts);
+  add(root, tracks, note, add(el("div", "bar"), play, legend), texts);
 
   function track({ lines, rank }) {
     const lane = new Lane(lines[0].method, lines[0].label);
@@ -47,10 +47,10 @@ export function mount({ element, props, watch }) {
       one.called = one.rank === null ? "" : PLACES[one.rank] + (sharing(one.rank) ? " (tie)" : "");
       one.fill.style.width = `${(100 * one.total) / finish}%`;
     }
-    const which = race.repeats > 1 ? ` (the median of ${race.repeats})` : "";
+    const which = race.repeats > 1 ? `, the median of ${race.repeats},` : "";
     const tie = lanes.some(({ rank }) => sharing(rank)) ? " Tie: their repeats overlap." : "";
     const whose = race.recorded ? ` Recorded with the prompt “${race.recorded}”` : "";
-    note.textContent = `A shorter bar is faster. Each method ran alone; this replays its measured run${which} in real time.${tie}${whose}`;
+    note.textContent = `A shorter bar is faster. Each ran alone; its run${which} is replayed in real time.${tie}${whose}`;
     root.dataset.race = race.id;
     player.seek(Infinity);
     if (!calm.matches) watchFor();

@@ -1,14 +1,15 @@
 """One prompt through several methods, in turns."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from demo.common.charts import middle
-from demo.common.measure import Measured, Progress, measure
+from demo.common.measure import Measured, Progress, measure, turns
 from demo.common.methods import RIVAL, VANILLA, ordered
 from demo.engine import Engine, Request
 from demo.worker import Stop
 from demo.zero import borrow
+from moa_core.bench.records import Recording
 from moa_core.decoding.verify import Exactness, compare_with_plain, first_difference
 from moa_core.errors import UserError
 from moa_core.text import record_words
@@ -44,6 +45,18 @@ class Comparison(Measured):
 def usual(engine: Engine, target: str = "") -> list[str]:
     """The default methods: the first screen's, EAGLE-2 and vanilla."""
     return ordered({engine.default(target), RIVAL, VANILLA} & set(engine.methods(target)))
+
+
+def recorded_time(
+    found: Recording | None, methods: Sequence[str], repeats: int, tokens: int
+) -> str:
+    """How long such a comparison takes at a benchmark's speeds; "" if it lacks a method."""
+    known = found.methods if found else {}
+    steps = turns(methods, repeats, tokens, VANILLA not in methods)
+    if any(step.method not in known for step in steps):
+        return ""
+    seconds = sum(step.tokens / known[step.method]["tokens_per_second"] for step in steps)
+    return f", about {seconds:.0f} s at the recorded speeds"
 
 
 def compare(engine: Engine, comparison: Comparison, should_stop: Stop) -> Iterator[Progress]:

@@ -6,12 +6,13 @@ from typing import Any
 import gradio as gr
 
 from demo.common.controls import control, folded, prompt_box
-from demo.common.elements import status_line
-from demo.common.measure import WARM_UP
+from demo.common.elements import status_line, words
+from demo.common.figures import many
 from demo.common.methods import VANILLA, label, ordered
 from demo.compare.bench import results, run
-from demo.compare.run import FEWEST, MOST, Comparison, usual
+from demo.compare.run import FEWEST, MOST, Comparison, recorded_time, usual
 from demo.engine import Engine, Request
+from demo.results.tab import FIRST, ours
 from demo.session import PRIVATE, Shared, connect, show_results
 from demo.share import load_address, share_fold
 from demo.worker import Stop
@@ -20,11 +21,6 @@ from moa_core.decoding.verify import Sampling
 
 ID, TITLE = "compare", "Side by side"
 ABOUT = "MoA: this page’s drafter. EAGLE-2: the usual rival. Plain: the model alone."
-HOW = (
-    "The methods take turns, so each has the machine to itself. Each first decodes "
-    f"{WARM_UP} tokens as a warm-up, which is not counted."
-)
-
 
 # The controls, in the order in which events send them.
 NAMES = (
@@ -36,13 +32,14 @@ LINKED = NAMES[2:]  # what an address sets; all tabs share the prompt
 
 def build(shared: Shared) -> gr.Textbox:
     engine, made = shared.engine, {"target": shared.target}
-    with gr.Row(equal_height=False, elem_classes="controls"):
+    with gr.Row(equal_height=False, elem_id="compare-ask"):
         with gr.Column(scale=3, min_width=320):
             made["prompt"] = prompt_box("compare-", "compares", lines=2, max_lines=8)
-            with gr.Row(elem_classes="buttons"):
+            with gr.Row():
                 go = gr.Button("Compare", variant="primary", elem_id="compare-run")
                 stop = gr.Button("Stop", interactive=False, elem_id="compare-stop")
-            status = status_line(HOW, elem_id="compare-status")
+            plan = words("", elem_id="compare-plan", elem_classes="note")
+            status = status_line(elem_id="compare-status")
         with gr.Column(scale=2, min_width=280):
             made["methods"] = gr.CheckboxGroup(
                 _named(engine), value=usual(engine), elem_id="compare-methods",
@@ -68,6 +65,17 @@ def build(shared: Shared) -> gr.Textbox:
         return gr.update(choices=_named(engine, target), value=usual(engine, target))
 
     shared.target.change(of_target, shared.target, made["methods"], queue=False, **PRIVATE)
+    there = {one.target: one for one in ours() if one.name == FIRST}
+    planned = [made[name] for name in ("target", "methods", "repeats", "tokens")]
+
+    def plan_of(target: str, methods: list[str], repeats: int, tokens: int) -> str:
+        time = recorded_time(there.get(target), methods, repeats, tokens)
+        return f"<p>{many(repeats * len(methods), 'run')}, in turns{time}.</p>"
+
+    gr.on(
+        [shared.page.load, *(one.change for one in planned)], plan_of, planned, plan,
+        queue=False, trigger_mode="always_last", **PRIVATE,
+    )  # fmt: skip
     return made["prompt"]
 
 

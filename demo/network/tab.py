@@ -91,12 +91,12 @@ def _page(shared: Shared) -> gr.Textbox:
     engine = shared.engine
     lanes = lanes_of(engine)
     settings: dict[str, Any] = {}
-    with gr.Row(equal_height=False, elem_classes="controls", elem_id="net-ask"):
+    with gr.Row(equal_height=False, elem_id="net-ask"):
         with gr.Column(scale=3, min_width=300):
             settings["prompt"] = prompt_box("net-", "runs", lines=2)
         with gr.Column(scale=2, min_width=300):
             settings |= _settings(engine, lanes)
-    with gr.Row(elem_classes="buttons", elem_id="net-bar"):
+    with gr.Row(elem_id="net-bar"):
         run = gr.Button("Run", variant="primary", elem_id="net-run", min_width=80)
         off = {
             "stop": gr.Button("Stop", interactive=False, elem_id="net-stop", min_width=80),

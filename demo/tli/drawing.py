@@ -8,9 +8,9 @@ LEFT, RIGHT, WIDE = 8, 240, 124  # columns of target and drafter
 MIDDLE = 166  # where LSA stands
 OWN, EMBED = 200, 248  # heights of the drafter's own part, and of the embeddings
 KEY = (
-    "Orange: parts of the target that the drafter uses, too; embeddings make numbers of a token, "
-    "the head makes the next token of numbers. Dashed blue: trained for the drafter, layer "
-    "self-attention (LSA), self-attention (SA) and cross-attention (CA)."
+    "Orange: parts of the target that the drafter uses, too; embeddings turn tokens into numbers. "
+    "Dashed blue: trained for the drafter. LSA, layer self-attention, sums up all layers in a "
+    "memory; SA is self-attention, CA cross-attention."
 )
 
 
@@ -41,7 +41,7 @@ def _target(tli: int) -> list[str]:
     middle = LEFT + WIDE / 2
     return [
         text(middle, 12, "Target", "middle title"),
-        _part(LEFT, 22, "head", "bonus"),
+        _part(LEFT, 22, "head: next token", "bonus"),
         *_slabs(LEFT, ["bonus"] * tli + ["sure"] * (len(LAST) - tli)),
         text(middle, TOP + STEP * len(LAST) + 12, "⋮", "middle"),
         _part(LEFT, OWN, "layer 1", "sure"),
@@ -57,9 +57,11 @@ def _drafter(tli: int) -> list[str]:
     entry = TOP + STEP * (tli - 1) + TALL if tli else 22 + TALL
     return [
         text(middle, 12, "Drafter", "middle title"),
-        _part(RIGHT, 22, "head", "bonus"),
+        _part(RIGHT, 22, "head: next token", "bonus"),
         *_slabs(RIGHT, ["bonus"] * tli),
         line(middle, OWN, middle, entry, "to"),
+        text(middle - 8, OWN - 22, "SA reads the text,", "end quiet"),
+        text(middle - 8, OWN - 8, "CA reads the memory", "end quiet"),
         _part(RIGHT, OWN, "SA and CA", "drafter dashed"),
         line(middle, EMBED, middle, OWN + TALL, "to"),
         _part(RIGHT, EMBED, "embeddings", "bonus"),

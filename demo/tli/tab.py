@@ -9,10 +9,9 @@ import gradio as gr
 
 from demo.common.elements import words
 from demo.common.figures import Spread, leaders, listed, many
-from demo.common.measure import WARM_UP
 from demo.common.methods import RIVAL, VANILLA, family, label, ordered, tli_of
 from demo.compare import tab as compare
-from demo.compare.run import MOST
+from demo.compare.run import MOST, recorded_time
 from demo.engine import Engine
 from demo.lesson.text import PRESSED
 from demo.results.tab import FIRST, ours
@@ -83,10 +82,7 @@ def link_html(engine: Engine, target: str = "", found: Recording | None = None) 
     methods = ordered([*(method_name("moa", stop) for stop in stops), *beside][:MOST])
     given = {"methods": methods, "repeats": REPEATS, "tokens": TOKENS, **TREE.as_dict()}
     _, query = address_of(compare.ID, given)
-    known = found.methods if found else {}
-    rates = [known[name]["tokens_per_second"] for name in methods if name in known]
-    seconds = sum((REPEATS * TOKENS + WARM_UP) / rate for rate in rates)
-    time = f", about {seconds:.0f} s at the recorded speeds" * (len(rates) == len(methods))
+    time = recorded_time(found, methods, REPEATS, TOKENS)
     return (
         f'<p><a class="quiet-button" href="{escape(query)}" data-press="{PRESSED[compare.ID]}">'
         f"Compare these N on your own prompt: {REPEATS * len(methods)} runs →</a></p>"
@@ -108,16 +104,16 @@ def gains_html(found: Recording, sized: Recording | None = None, chosen: int = 0
     drafting = {n: phase_times(one)["draft"] for n, one in here.items()}
     fixed = f"Always {TREE.budget} guesses, so that only N differs"
     free = "As many guesses as pay off"
-    gain, speed = "tokens per model call (τ)", "speed over plain decoding"
+    gain, speed = "tokens per call (τ)", "× plain decoding"
     groups = {
-        free: {gain: _column(auto, "tau"), speed: _column(auto, "speedup", " ×")},
+        free: {gain: _column(auto, "tau"), speed: _column(auto, "speedup")},
         fixed: {
-            gain: _column(here, "tau"), speed: _column(here, "speedup", " ×"),
-            "drafting, per cycle": {n: f"{spent:.1f} ms" for n, spent in drafting.items()},
+            gain: _column(here, "tau"), speed: _column(here, "speedup"),
+            "guessing, per cycle": {n: f"{spent:.1f} ms" for n, spent in drafting.items()},
         },
         "In the paper, a larger model": {
             gain: {n: f"{tau:.2f}" for n, (_, tau) in paper.items()},
-            speed: {n: f"{times:.2f} ×" for n, (times, _) in paper.items()},
+            speed: {n: f"{times:.2f}" for n, (times, _) in paper.items()},
         },
     }  # fmt: skip
     every = sorted({*here, *paper})
@@ -128,16 +124,16 @@ def gains_html(found: Recording, sized: Recording | None = None, chosen: int = 0
         first = f'<th scope="row">{name}</th>' if name else "<td></td>"
         return f"<tr>{first}{''.join(marked)}</tr>"
 
-    body = "".join(
-        f'<tr class="group"><th colspan="{len(every) + 1}" scope="rowgroup">{group}</th></tr>'
+    bodies = "".join(
+        f'<tbody><tr><th colspan="{len(every) + 1}" scope="rowgroup">{group}</th></tr>'
         + "".join(row("td", name, (cells.get(n, "–") for n in every))
                   for name, cells in rows.items())
+        + "</tbody>"
         for group, rows in groups.items() if any(rows.values())
     )  # fmt: skip
     return (
         f'<table class="beside"><thead>{row("th", "", (NTH.format(n) for n in every))}</thead>'
-        f"<tbody>{body}</tbody>"
-        f"</table><p class='note'>Recorded: {escape(found.target)}, {found.precision}, "
+        f"{bodies}</table><p class='note'>Recorded: {escape(found.target)}, {found.precision}, "
         f"{many(found.methods[VANILLA]['prompts'], 'prompt')}. "
         "Each N has its own drafter." + " –: not trained." * bool({*paper} - {*here}) + "</p>"
     )
@@ -178,8 +174,8 @@ def advice_html(found: Recording | None = None, sized: Recording | None = None) 
     return f'<p class="conclusion">{said}</p><p>{trade} {known} {TRAINED}</p>'
 
 
-def _column(methods: dict[int, dict[str, Any]], key: str, unit: str = "") -> dict[int, str]:
-    return {n: f"{one[key]:.2f}{unit}" for n, one in methods.items()}
+def _column(methods: dict[int, dict[str, Any]], key: str) -> dict[int, str]:
+    return {n: f"{one[key]:.2f}" for n, one in methods.items()}
 
 
 def _by_n(methods: dict[str, dict[str, Any]]) -> dict[int, dict[str, Any]]:

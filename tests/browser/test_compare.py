@@ -39,6 +39,8 @@ BARS = """() => [...document.querySelectorAll('#compare-race .track')].map((trac
 LONG = """() => [...document.querySelectorAll('#compare-race .track')].map((track) => [
     track.querySelector('progress').offsetWidth,
     parseFloat(track.querySelector('.time').textContent)])"""
+FROM_ABOVE = ("#compare-run", "#compare-verdict", ".race .tracks", "#compare-methods",
+              "#compare-settings", "#compare-share-fold")  # fmt: skip
 DIMMED = "old => (getComputedStyle(document.querySelector('#compare-results')).opacity < 1) == old"
 
 
@@ -50,6 +52,7 @@ def table(page):
 
 def test_a_comparison_is_the_same_in_table_charts_verdict_and_race(page):
     settings(page, "compare-", tokens=LENGTH, repeats=1)
+    page.wait_for_selector("#compare-plan:has-text('3 runs, in turns.')")
     page.click("#compare-run")
     page.wait_for_function(DIMMED, arg=True)  # what is there is old
     wait_for_status(page, "All 3 runs are done.", "compare-")
@@ -116,6 +119,9 @@ def test_a_recorded_race_is_whole_before_it_is_seen(page):
     page.set_viewport_size({"width": 390, "height": 600})  # it begins further down
     page.reload()
     page.wait_for_selector(".race[data-state=done]")
+    tops = [page.locator(one).bounding_box()["y"] for one in FROM_ABOVE]
+    assert tops == sorted(tops), "on a phone, what was found stands before the settings"
+    assert not page.locator("#compare-details").count(), "nothing was compared yet"
     states = page.locator(".race .state").all_inner_texts()
     assert len(states) == 3 and not any(words.startswith("0 tokens") for words in states)
     assert "Recorded with the prompt “Write a short email" in page.inner_text(".race .note")

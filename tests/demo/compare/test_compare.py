@@ -12,7 +12,7 @@ from demo.compare import tab
 from demo.compare.bench import run
 from demo.compare.race import race
 from demo.compare.rows import rows, table
-from demo.compare.run import Comparison, compare, partings
+from demo.compare.run import Comparison, compare, partings, recorded_time
 from demo.engine import Engine, PreparedRun, Request
 from demo.session import guarded
 from moa_core.decoding.trace import Trace
@@ -21,6 +21,7 @@ from moa_core.decoding.verify import Exactness, Sampling
 from moa_core.errors import UserError
 from tests.demo.compare.comparisons import comparison_of, row_of, trace_of, usual_comparison
 from tests.demo.conftest import PROMPT
+from tests.demo.results.made_up import figures, recording
 from tests.models import plain_greedy, tiny_target
 
 METHODS = ("moa-n0", "moa-n1", "vanilla")
@@ -44,6 +45,17 @@ def test_what_cannot_be_compared_is_refused_before_anything_runs(loads, wrong, w
         given = SETTINGS | {"methods": list(METHODS)} | wrong
         list(compare(Engine(), tab.comparison_of(*given.values()), lambda: False))
     assert "\n" not in str(caught.value) and not any(hasattr(one, "tree") for one in loads)
+
+
+def test_how_long_it_takes_is_told_at_recorded_speeds_as_far_as_they_are_known():
+    found = recording(vanilla=figures(1, 10), moa_n0=figures(3, 20))
+    said = ", about {} s at the recorded speeds"
+    both = (2 * 100 + 16) * (1 / 10 + 1 / 20)
+    assert recorded_time(found, ["moa-n0", "vanilla"], 2, 100) == said.format(round(both))
+    text = (100 + 16) / 20 + 100 / 10  # plain decoding runs once, for its text
+    assert recorded_time(found, ["moa-n0"], 1, 100) == said.format(round(text))
+    assert recorded_time(found, ["moa-n0", "eagle2"], 1, 100) == ""
+    assert recorded_time(None, ["moa-n0", "vanilla"], 1, 100) == ""
 
 
 def test_runs_have_the_plans_sampling_and_tree(loads):
@@ -134,7 +146,7 @@ def test_tokens_are_marked_and_add_up_to_the_text(tokenizer):
 
 
 NAMES = (
-    "status", "box", "verdict", "race", "tau", "rate", "latency", "phases", "table",
+    "status", "box", "details", "verdict", "race", "tau", "rate", "latency", "phases", "table",
 )  # fmt: skip
 
 

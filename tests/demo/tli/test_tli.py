@@ -26,6 +26,7 @@ def test_the_drawing_runs_the_last_n_layers_and_no_other(tli):
     layers = ["last layer", "2nd last layer", "3rd last layer"][:tli]
     assert [text for _, text in drawn if text.endswith("layer")] == layers
     assert [text for kind, text in drawn if kind == "box drafter dashed"] == ["SA and CA"]
+    assert all(words in page for words in ("head: next token", "SA reads", "CA reads"))
 
 
 def test_the_stops_are_those_that_are_trained(monkeypatch):
@@ -77,11 +78,12 @@ def test_which_n_to_take_gain_and_cost_are_the_recorded_ones(tau, trade):
     assert "In the paper, tokens go from 4.30 to 4.83, speed from 1.99 to 1.81 ×." in advice
     assert "N = 1 was trained least" in advice
     page = gains_html(found, found)
+    assert page.count('scope="rowgroup"') == page.count("<tbody>") == 3
     assert "Each N has its own drafter. –: not trained." in page
     free, sized, gain, speed, cost, paper, papers_speed = cells(page)
     assert gain == free == ["3.00", f"{tau:.2f}", "–"] and cost == ["2.0 ms", "4.0 ms", "–"]
-    assert speed == sized == ["1.50 ×", "1.25 ×", "–"] and paper == ["4.30", "4.56", "4.83"]
-    assert papers_speed == ["1.99 ×", "1.98 ×", "1.81 ×"]
+    assert speed == sized == ["1.50", "1.25", "–"] and paper == ["4.30", "4.56", "4.83"]
+    assert papers_speed == ["1.99", "1.98", "1.81"]
     for chosen, marked in ((0, ["N = 0", "3.00"]), (1, ["N = 1", f"{tau:.2f}"])):
         found_here = re.findall("class=chosen>(.+?)<", gains_html(found, found, chosen))
         assert [found_here[0].replace("\u00a0", " "), found_here[1]] == marked
