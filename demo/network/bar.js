@@ -1,6 +1,7 @@
 // Run, Stop and the switch that cuts the link, for all lanes.
 import { onTab, showResults } from "../common/static/page.js";
 import { amount } from "./lane.js";
+import { tell } from "./trips.js";
 
 const press = (name) => document.querySelector(`#net-${name}`);
 const busy = (lane) => ["running", "lost", "back"].includes(lane.state);
@@ -110,9 +111,13 @@ export function show() {
   const alike = new Set(lanes.map(({ said }) => said)).size < 2; // in a duel, often
   const each = lanes.filter(({ said }, at) => said && !(alike && at)).map(({ title, said }) => (alike ? said : `${title}: ${said}`));
   const last = verdict(lanes);
-  const words = [...offer, ...(last.length ? last : each)].join(" ");
+  const streams = running && !lanes.some((lane) => busy(lane) && !lane.shown.calls);
+  const hint = streams ? "You can cut the connection now." : "While text streams, you can cut the connection.";
+  const quiet = !each.length && !loading && (streams || !running);
+  const words = [...offer, ...(last.length ? last : each), ...(quiet ? [hint] : [])].join(" ");
   const said = document.querySelector("#net-status .status-line");
   if (said.dataset.kind !== "error" && said.textContent !== words) said.textContent = words;
+  if (!running) tell(lanes.flatMap(({ needed }) => needed ?? []));
   const share = lanes.find((lane) => lane.share)?.share;
   const bar = document.querySelector("#net-status progress");
   bar.hidden = !share;
@@ -121,6 +126,6 @@ export function show() {
   frame.querySelector("b").textContent = { cut: "✂", lost: "?" }[frame.dataset.state] ?? "";
   press("run").disabled = running || loading;
   press("stop").disabled = !running && !loading;
-  press("cut").disabled = !running || lanes.some((lane) => busy(lane) && !lane.shown.calls); // nothing streams yet
+  press("cut").disabled = !streams;
   press("cut").textContent = isCut ? "Restore the connection" : "Cut the connection";
 }

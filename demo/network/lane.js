@@ -22,7 +22,7 @@ export function mount({ element, props }) {
 
 class DeviceLane {
   constructor(box, place) {
-    Object.assign(this, { box, state: "idle", said: "", share: null, sums: null, loaded: null });
+    Object.assign(this, { box, state: "idle", said: "", share: null, sums: null, loaded: null, needed: null });
     this.device = new Device((event) => this.#hear(event));
     this.shown = new Lane(place ? "rival" : "drafter", "Drafter");
     this.notes = new Map([...box.querySelectorAll("[data-figure]")].map((node) => [node, node.nextElementSibling.textContent]));
@@ -75,7 +75,7 @@ class DeviceLane {
   }
 
   start(asked) {
-    this.state = "running";
+    Object.assign(this, { state: "running", needed: null });
     this.sums = { trips: [], levels: [], first: null, bytes: null };
     this.#clear();
     this.shown.begin({ run: String(performance.now()), label: this.title }, { arrival: true });
@@ -159,6 +159,7 @@ class DeviceLane {
     this.state = "done";
     const { confirmed, changed, waits } = this.#offline;
     const count = this.shown.pace[0] + waits; // plain decoding needs a round trip for each
+    this.needed = [{ name: this.title, calls: this.shown.calls, count }];
     const said = [`${many(count, "token")} in ${many(this.shown.calls, "round trip")} instead of ${count}; ${ENDINGS[line.end]}.`];
     if (confirmed + changed) said.push(this.#healed(parted));
     if (waits) said.push(`The last ${many(waits, "token")} were written offline and not verified.`);

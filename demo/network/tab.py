@@ -20,9 +20,9 @@ from moa_core.link.emulator import PRESETS
 
 ID, TITLE = "network", "Network"
 INTRO = (
-    "<p>The <b>drafter</b> in your browser (left) guesses, and the larger <b>target</b> on the "
-    "server (right) checks. Press Run, then Cut the connection, or go offline: the drafter writes "
-    "on alone. When the connection is back, the target checks that text.</p>"
+    "<p>The <b>drafter</b> in your browser guesses; the larger <b>target</b> on the server checks. "
+    "Press Run, then cut the connection, or go offline: the drafter writes on alone, and the "
+    "target checks that text later.</p>"
 )
 TRIPS = (
     '<p class="conclusion"></p><label>Round trip to the server '

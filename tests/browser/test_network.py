@@ -54,6 +54,7 @@ def test_two_drafters_are_cut_by_one_switch_and_stopped_by_one_button(page):
     page.reload()
     wait_for_status(page, "Run first downloads the drafter: ", "net-")
     assert page.locator("#net-cut").is_disabled()
+    assert "While text streams, you can cut" in status(page, "net-")
     page.wait_for_function(HEALED)
     assert re.search(
         r"without a simulated connection; .+ Prompt: “.+”", page.inner_text("#net-view .told")
@@ -86,6 +87,7 @@ def test_two_drafters_are_cut_by_one_switch_and_stopped_by_one_button(page):
 
 
 def test_what_a_drafter_saves_is_computed_for_a_round_trip_of_the_visitors(page):
+    page.reload()  # without a run of this page's, the recorded one is told
     whole = []
     for trip in (0, 100):
         page.get_by_label("Round trip to the server").fill(str(trip))
@@ -105,6 +107,10 @@ def test_a_cycle_that_the_end_cuts_short_counts_what_was_written_as_on_the_other
     page = open_page("?tab=network&tokens=2&method=moa-n0&link=none", ready=READY)
     page.click("#net-run")
     wait_for_status(page, "2 tokens in 2 round trips", "net-")
+    page.get_by_label("Round trip to the server").fill("100")
+    waits = "At 100 ms a round trip, your text waits 0.2 s for the server"
+    assert page.inner_text("#net-trips .conclusion").startswith(waits)
+    assert "MoA N=0: 2 round trips × 100 ms = 0.2 s\n" in page.inner_text("#net-trips .bars")
     assert figure(page, "tau") == "1.00"  # one token was left to write
 
 
@@ -137,6 +143,8 @@ def test_cut_while_text_streams_the_drafter_goes_on_and_the_text_heals(page):
     for _ in every_look(page):
         assert can_be_read(page, "#net-intro p", "#net-view .note", "#net-view .legend .mark")
         keep_picture(page, "network")
+    place = page.locator("#net-bar").evaluate("bar => getComputedStyle(bar).position")
+    assert place == "static", "on a phone, it covers no text once the run is over"
     text = page.evaluate(KEPT, "#net-view")
     open_tab(page, "Live")  # where the address set nothing
     assert run(page).startswith(text), "it writes 128 tokens there"
