@@ -29,9 +29,9 @@ class DeviceLane {
   }
 
   /** A recorded run, until the first press: its text and its figures over a link. */
-  play({ lines, figures }) {
-    const { run, label } = lines[0];
-    this.shown.begin({ run, label }, { badge: "recorded", lines: lines.slice(1) });
+  play([{ run, label, prompt }, ...lines]) {
+    this.box.querySelector(".told span").textContent = prompt;
+    this.shown.begin({ run, label }, { badge: "recorded", lines });
     this.shown.draw(Infinity);
     const { text } = this.shown.view;
     const healed = text.querySelector(".changed"); // what a cut does comes into sight
@@ -40,8 +40,9 @@ class DeviceLane {
       watcher.disconnect();
       if (healed?.isConnected) text.scrollTop += healed.getBoundingClientRect().top - text.getBoundingClientRect().top - text.clientHeight / 2;
     }).observe(text);
+    const { alone, confirmed, changed } = this.#offline;
     this.#figure("tau", (this.shown.tau ?? 0).toFixed(2));
-    for (const [name, [value, note]] of Object.entries(figures)) this.#figure(name, value, note);
+    this.#figure("alone", String(alone), `recorded; ${confirmed} confirmed, ${changed} changed`);
     for (const [node] of this.notes) node.parentNode.classList.toggle("unknown", node.textContent === "–");
   }
 

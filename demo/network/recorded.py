@@ -15,15 +15,6 @@ CUT = "% of the answer verified before the cut"
 LIKED = "How plausible the target finds offline text", "log-probability per token"
 
 
-def recorded_html(prompt: str) -> str:
-    """What the recorded run was. Gradio reads braces in a template."""
-    asked = escape(prompt).replace("{", "&#123;")
-    return (
-        "<p class='note told'>Recorded with drafter and target on one machine, without a simulated "
-        f"connection; the target was out of reach for a third of the text. Prompt: “{asked}”</p>"
-    )
-
-
 def records_html(found: dict[str, Row]) -> str:
     items = [
         f"<li><b>{escape(name)}</b>: {escape(str(one['kind']))}, {escape(str(one.get('date')))}; "

@@ -12,7 +12,7 @@ from demo.common.theme import DEMO
 from demo.common.tokens.view import feed_of
 from demo.engine import Engine
 from demo.live.recording import recording
-from demo.network.recorded import recorded_charts, recorded_html, records_html
+from demo.network.recorded import recorded_charts, records_html
 from demo.session import PRIVATE, Shared
 from demo.share import load_address, share_fold
 from moa_core.bench.records import recorded
@@ -141,24 +141,12 @@ def _settings(engine: Engine, lanes: dict[str, list[tuple[str, str]]]) -> dict[s
 
 
 def _lane(place: int) -> None:
-    recorded = None if place else _recorded()
-    told = recorded_html(recorded["lines"][0]["prompt"]) if recorded else ""
+    """The first one begins with a recorded run whose link was cut."""
+    made = None if place else recording()
     component(
-        told.join(_file("lane.html").split("<!-- told -->")), "network/lane.js", lane=place,
-        elem_classes="net-view", recorded=recorded,
-        elem_id="net-rival" if place else "net-view",
+        _file("lane.html"), "network/lane.js", lane=place, elem_id=("net-view", "net-rival")[place],
+        recorded=made and feed_of(made.cut, "drafter"),
     )  # fmt: skip
-
-
-def _recorded() -> dict[str, Any] | None:
-    """A recorded run whose link was cut, and the figures that it has."""
-    kept = recording()
-    if kept is None:
-        return None
-    lines = feed_of(kept.cut, "drafter")
-    right, wrong = (sum(line.get(key, 0) for line in lines) for key in ("confirmed", "changed"))
-    alone = [str(right + wrong), f"recorded; {right} confirmed, {wrong} changed"]
-    return {"lines": lines, "figures": {"alone": alone}}
 
 
 def _file(name: str) -> str:

@@ -2,26 +2,23 @@
 // then from the calls of the visitor's own run.
 import { add, el, many } from "../common/static/dom.js";
 
+const seconds = (value) => `${value.toFixed(1)} s`;
 let own = () => {};
 
-/** needed: of each drafter of the visitor's run: its name, its calls, and those without it. */
+/** needed: of each drafter of the visitor's run: its name, its calls, and the calls without it. */
 export const tell = (needed) => needed.length && own(needed);
 
 /** props.runs: drafted, plain, streamed: name, round trips, seconds without a link; props.trip: ms at first. */
-export function mount({ element, props }) {
+export function mount({ element, props: { runs, trip: first } }) {
   const [said, trip, bars, note] = ["p", "input", ".bars", ".note"].map((one) => element.querySelector(one));
-  const seconds = (value) => `${value.toFixed(1)} s`;
-  let [runs, conclude] = [props.runs, recorded];
+  let conclude = ([ours, plain, streamed]) =>
+    `the recorded text takes ${seconds(ours)} with a drafter here, ${seconds(plain)} if the server is asked for each token. ` +
+    `A server that streams is ${streamed < ours ? "faster" : "no faster"} (${seconds(streamed)}) ${streamed < ours ? "but" : "and"} ` +
+    "stops when the connection is gone; the drafter writes on, though one so small soon repeats itself.";
 
-  function recorded([ours, plain, streamed]) {
-    const pace = streamed < ours ? `is faster (${seconds(streamed)}) but` : `is no faster (${seconds(streamed)}) and`;
-    return `the recorded text takes ${seconds(ours)} with a drafter here, ${seconds(plain)} if the server is asked for each token. ` +
-      `A server that streams ${pace} stops when the connection is gone; the drafter writes on, though one so small soon repeats itself.`;
-  }
-
+  const [, [plain]] = runs;
   own = (needed) => {
-    const [{ count }] = needed;
-    runs = [...needed.map(({ name, calls }) => [name, calls, 0]), ["Plain, asked for each token", count, 0]];
+    runs = [...needed, { name: plain, calls: needed[0].count }].map(({ name, calls }) => [name, calls, 0]);
     conclude = (whole) => `your text waits ${seconds(whole[0])} for the server; without a drafter, it would wait ${seconds(whole.at(-1))}.`;
     note.hidden = true;
     draw();
@@ -38,7 +35,7 @@ export function mount({ element, props }) {
     ]));
   }
 
-  trip.value = props.trip;
+  trip.value = first;
   trip.oninput = draw;
   draw();
 }
