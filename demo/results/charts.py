@@ -16,11 +16,7 @@ def rates(key: str, title: str, unit: str, digits: int) -> Chart:
     """A chart of one figure per method, with its spread, the highest first."""
 
     def draw(recording: Recording) -> go.Figure | None:
-        known = {
-            name: Spread(value, *(found.get(f"{key}_spread") or (value, value)))
-            for name, found in _sorted(recording, key)
-            if (value := found.get(key))
-        }
+        known = _each(recording, lambda found: spread(found, key), key)
         return figures(known, title, unit, digits) if known else None
 
     return draw
@@ -53,14 +49,18 @@ def cycle_times(recording: Recording) -> go.Figure | None:
     return times(known) if known else None
 
 
-def _each(recording: Recording, value: Callable[[dict[str, Any]], Any]) -> dict[str, Any]:
-    """Values by method, the fastest first, without empty ones."""
-    each = _sorted(recording, "tokens_per_second")
-    return {name: known for name, found in each if (known := value(found))}
+def spread(found: dict[str, Any], key: str) -> Spread | None:
+    """A method's figure with its range; None if it was not recorded."""
+    value = found.get(key)
+    return Spread(value, *(found.get(f"{key}_spread") or (value, value))) if value else None
 
 
-def _sorted(recording: Recording, key: str) -> list[tuple[str, dict[str, Any]]]:
-    return sorted(recording.methods.items(), key=lambda one: -(one[1].get(key) or 0))
+def _each(
+    recording: Recording, value: Callable[[dict[str, Any]], Any], by: str = "tokens_per_second"
+) -> dict[str, Any]:
+    """Values by method, the highest figure `by` first, without empty ones."""
+    methods = sorted(recording.methods.items(), key=lambda one: -(one[1].get(by) or 0))
+    return {name: known for name, found in methods if (known := value(found))}
 
 
 def learning(found: Row) -> go.Figure:

@@ -8,7 +8,8 @@ from typing import Any
 import pandas as pd
 from pandas.io.formats.style import Styler
 
-from demo.common.figures import Spread, leaders, listed, many
+from demo.common.figures import leaders, listed, many
+from demo.results.charts import spread
 from moa_core.bench.methods import PEERS
 from moa_core.bench.paper import Cell, claim, published, ratio
 from moa_core.bench.records import Recording
@@ -143,8 +144,7 @@ def conclusion(recording: Recording) -> tuple[str, str]:
     if not order:
         return "", ""
     paces = {name: pace(drafting[name], recording.figures(VANILLA)) for name in order}
-    rates = {name: Spread(one["tokens_per_second"], *one["tokens_per_second_spread"])
-             for name, one in drafting.items()}  # fmt: skip
+    rates = {name: spread(one, "tokens_per_second") for name, one in drafting.items()}
     ahead, sentences = sorted(leaders(rates), key=order.index), []
     alone = [name for name in order if name != NGRAM and not name.endswith(LOOKUP)]
     if mine := next((name for name in alone if family(name) == "moa"), ""):

@@ -21,51 +21,36 @@ def drawing_html(tli: int) -> str:
 
 def layers(tli: int, name: str = "layers") -> str:
     """The drawing alone. name: no other drawing's on the page."""
+    below, middle = LEFT + WIDE / 2, RIGHT + WIDE / 2
+    entry = TOP + STEP * (tli - 1) + TALL if tli else 22 + TALL
+    borrowed, rest = ["bonus"] * tli, ["sure"] * (len(LAST) - tli)
     return svg(
         name, f"What N = {tli} means",
         f"From CA the guess goes through {tli or 'no'} of the target's layers to its head.", 292,
-        *_target(tli), *_drafter(tli), *_between(tli), width=372,
-    )  # fmt: skip
-
-
-def _slabs(x: float, kinds: list[str]) -> list[str]:
-    """One layer of each kind, from the last down."""
-    return [
-        _part(x, TOP + STEP * place, f"{LAST[place]} layer", kind)
-        for place, kind in enumerate(kinds)
-    ]
-
-
-def _target(tli: int) -> list[str]:
-    """The target's column: its head, its last layers, and one box for the rest."""
-    middle = LEFT + WIDE / 2
-    return [
-        text(middle, 12, "Target", "middle title"),
-        _part(LEFT, 22, "head: next token", "bonus"),
-        *_slabs(LEFT, ["bonus"] * tli + ["sure"] * (len(LAST) - tli)),
-        text(middle, TOP + STEP * len(LAST) + 12, "⋮", "middle"),
-        _part(LEFT, OWN, "layer 1", "sure"),
-        _part(LEFT, EMBED, "embeddings", "bonus"),
-        line(middle, EMBED, middle, OWN + TALL, "to"),
-        text(middle, EMBED + 40, "verified text", "middle quiet"),
-    ]
-
-
-def _drafter(tli: int) -> list[str]:
-    """The drafter's column: its own part, then N target layers, then the head."""
-    middle = RIGHT + WIDE / 2
-    entry = TOP + STEP * (tli - 1) + TALL if tli else 22 + TALL
-    return [
-        text(middle, 12, "Drafter", "middle title"),
-        _part(RIGHT, 22, "head: next token", "bonus"),
-        *_slabs(RIGHT, ["bonus"] * tli),
+        *_column(LEFT, "Target", borrowed + rest, "layer 1", "sure", "verified text"),
+        text(below, TOP + STEP * len(LAST) + 12, "⋮", "middle"),
         line(middle, OWN, middle, entry, "to"),
         text(middle - 8, OWN - 22, "SA reads the text,", "end quiet"),
         text(middle - 8, OWN - 8, "CA reads the memory", "end quiet"),
-        _part(RIGHT, OWN, "SA and CA", "drafter dashed"),
+        *_column(RIGHT, "Drafter", borrowed, "SA and CA", "drafter dashed",
+                 "newest token, guesses"),
+        *_between(tli), width=372,
+    )  # fmt: skip
+
+
+def _column(x: float, name: str, slabs: list[str], own: str, kind: str, given: str) -> list[str]:
+    """A model: its head, its last layers (kinds, from the last down), its own part, its input."""
+    middle = x + WIDE / 2
+    layers = [_part(x, TOP + STEP * place, f"{LAST[place]} layer", one)
+              for place, one in enumerate(slabs)]  # fmt: skip
+    return [
+        text(middle, 12, name, "middle title"),
+        _part(x, 22, "head: next token", "bonus"),
+        *layers,
+        _part(x, OWN, own, kind),
         line(middle, EMBED, middle, OWN + TALL, "to"),
-        _part(RIGHT, EMBED, "embeddings", "bonus"),
-        text(middle, EMBED + 40, "newest token, guesses", "middle quiet"),
+        _part(x, EMBED, "embeddings", "bonus"),
+        text(middle, EMBED + 40, given, "middle quiet"),
     ]
 
 

@@ -1,6 +1,5 @@
 """The tab Layers (TLI): what N means, and what each N gains and costs."""
 
-from collections.abc import Iterable
 from functools import partial
 from html import escape
 from typing import Any
@@ -8,12 +7,13 @@ from typing import Any
 import gradio as gr
 
 from demo.common.elements import words
-from demo.common.figures import Spread, leaders, listed, many
+from demo.common.figures import leaders, listed, many
 from demo.common.methods import RIVAL, VANILLA, family, label, ordered, tli_of
 from demo.compare import tab as compare
 from demo.compare.run import MOST, recorded_time
 from demo.engine import Engine
 from demo.lesson.text import PRESSED
+from demo.results.charts import spread
 from demo.results.tab import FIRST, ours
 from demo.results.table import papers_means
 from demo.session import PRIVATE, Shared
@@ -97,42 +97,34 @@ def gains_html(found: Recording, sized: Recording | None = None, chosen: int = 0
     sized   the same with trees that size themselves
     chosen  the N whose column is marked
     """
-    known = found.methods, papers_means(), sized.methods if sized else {}
-    here, paper, auto = map(_by_n, known)
+    here, auto = _by_n(found.methods), _by_n(sized.methods) if sized else {}
     if not here:
         return ""
-    drafting = {n: phase_times(one)["draft"] for n, one in here.items()}
-    fixed = f"Always {TREE.budget} guesses, so that only N differs"
-    free = "As many guesses as pay off"
-    gain, speed = "tokens per call (τ)", "× plain decoding"
+    theirs = _by_n(papers_means()).items()
+    paper = {n: {"speedup": speedup, "tau": tau} for n, (speedup, tau) in theirs}
+    drafting = {n: f"{phase_times(one)['draft']:.1f} ms" for n, one in here.items()}
     groups = {
-        free: {gain: _column(auto, "tau"), speed: _column(auto, "speedup")},
-        fixed: {
-            gain: _column(here, "tau"), speed: _column(here, "speedup"),
-            "guessing, per cycle": {n: f"{spent:.1f} ms" for n, spent in drafting.items()},
+        "As many guesses as pay off": _rows(auto),
+        f"Always {TREE.budget} guesses, so that only N differs": {
+            **_rows(here), "guessing, per cycle": drafting,
         },
-        "In the paper, a larger model": {
-            gain: {n: f"{tau:.2f}" for n, (_, tau) in paper.items()},
-            speed: {n: f"{times:.2f}" for n, (times, _) in paper.items()},
-        },
+        "In the paper, a larger model": _rows(paper),
     }  # fmt: skip
     every = sorted({*here, *paper})
 
-    def row(tag: str, name: str, cells: Iterable[str]) -> str:
-        shown = zip(every, cells, strict=True)
-        marked = (f"<{tag}{' class=chosen' * (n == chosen)}>{cell}</{tag}>" for n, cell in shown)
+    def row(tag: str, name: str, cells: dict[int, str]) -> str:
+        marked = (f"<{tag}{' class=chosen' * (n == chosen)}>{cells.get(n, '–')}</{tag}>"
+                  for n in every)  # fmt: skip
         first = f'<th scope="row">{name}</th>' if name else "<td></td>"
         return f"<tr>{first}{''.join(marked)}</tr>"
 
     bodies = "".join(
         f'<tbody><tr><th colspan="{len(every) + 1}" scope="rowgroup">{group}</th></tr>'
-        + "".join(row("td", name, (cells.get(n, "–") for n in every))
-                  for name, cells in rows.items())
-        + "</tbody>"
-        for group, rows in groups.items() if any(rows.values())
+        + "".join(row("td", *each) for each in rows.items()) + "</tbody>"
+        for group, rows in groups.items() if rows
     )  # fmt: skip
     return (
-        f'<table class="beside"><thead>{row("th", "", (NTH.format(n) for n in every))}</thead>'
+        f'<table class="beside"><thead>{row("th", "", {n: NTH.format(n) for n in every})}</thead>'
         f"{bodies}</table><p class='note'>Recorded: {escape(found.target)}, {found.precision}, "
         f"{many(found.methods[VANILLA]['prompts'], 'prompt')}. "
         "Each N has its own drafter." + " –: not trained." * bool({*paper} - {*here}) + "</p>"
@@ -145,8 +137,7 @@ def advice_html(found: Recording | None = None, sized: Recording | None = None) 
     if not found or len(here) < 2:
         return "".join(f'<p class="conclusion">Only N = {n} is measured here.</p>' for n in here)
     raced = _by_n(sized.methods if sized else {}) or here
-    rates = {n: Spread(one["tokens_per_second"], *one["tokens_per_second_spread"])
-             for n, one in raced.items()}  # fmt: skip
+    rates = {n: spread(one, "tokens_per_second") for n, one in raced.items()}
     (fastest, *level), few, most = leaders(rates), min(here), max(here)
     times = sorted(one["speedup"] for one in raced.values())
     said = f"Take {NTH.format(fastest)}: it is the fastest here ({times[-1]:.2f} × plain decoding)."
@@ -155,7 +146,7 @@ def advice_html(found: Recording | None = None, sized: Recording | None = None) 
             f"Here no N is clearly the fastest: {times[0]:.2f} to {times[-1]:.2f} × plain decoding."
         )
     ends = [here[n] for n in (few, most)]
-    gains = [Spread(one["tau"], *one["tau_spread"]) for one in ends]
+    gains = [spread(one, "tau") for one in ends]
     drafting = [phase_times(one)["draft"] for one in ends]
     way, but = ("rise", "but") if gains[1].middle > gains[0].middle else ("fall", "and")
     unsure = f" (perhaps by chance: {many(ends[0]['prompts'], 'prompt')})"
@@ -165,17 +156,15 @@ def advice_html(found: Recording | None = None, sized: Recording | None = None) 
         f"{NTH.format(most)}{unsure * gains[0].overlaps(gains[1])}, {but} the guesses take "
         f"{drafting[1]:.1f} ms instead of {drafting[0]:.1f}."
     )
-    theirs = _by_n(papers_means())
-    (before, fewer), (after, more) = theirs[min(theirs)], theirs[max(theirs)]  # speed, tau
-    known = (
-        f"In the paper, tokens go from {fewer:.2f} to {more:.2f}, speed from {before:.2f} to "
-        f"{after:.2f} ×."
-    )
-    return f'<p class="conclusion">{said}</p><p>{trade} {known} {TRAINED}</p>'
+    return f'<p class="conclusion">{said}</p><p>{trade} {TRAINED}</p>'
 
 
-def _column(methods: dict[int, dict[str, Any]], key: str) -> dict[int, str]:
-    return {n: f"{one[key]:.2f}" for n, one in methods.items()}
+def _rows(methods: dict[int, dict[str, Any]]) -> dict[str, dict[int, str]]:
+    """τ and speed, a cell for each N."""
+    keys = {"tokens per call (τ)": "tau", "× plain decoding": "speedup"} if methods else {}
+    return {
+        name: {n: f"{one[key]:.2f}" for n, one in methods.items()} for name, key in keys.items()
+    }
 
 
 def _by_n(methods: dict[str, dict[str, Any]]) -> dict[int, dict[str, Any]]:

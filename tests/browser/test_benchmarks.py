@@ -45,9 +45,6 @@ def test_charts_have_the_numbers_of_the_recording_that_is_chosen(page):
     page.keyboard.press("Enter")
     command.wait_for()
     assert command.inner_text() == first.command
-    words = page.inner_text("#bench-claims")
-    for part in (first.name, first.date, first.machine, first.precision, first.commit, "EAGLE-2"):
-        assert part in words
     page.keyboard.press("Enter")
     for _ in every_look(page):
         assert can_be_read(page, ".bench-chart .note p", ".record-claims p", "#bench-paper p", "td")
