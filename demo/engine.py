@@ -7,11 +7,11 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from functools import cached_property
 from threading import Lock
-from typing import Any, TypeVar
+from typing import Any
 
 import torch
 
-from demo.common.figures import listed
+from demo.common.figures import listed, many
 from demo.common.methods import family, label, ordered, tli_of
 from demo.worker import Stop, Worker
 from demo.zero import borrow
@@ -32,7 +32,6 @@ from moa_core.model.target import Target, parameters
 from moa_core.text import prompt_ids
 
 log = logging.getLogger(__name__)
-T = TypeVar("T")
 
 MOST_NEW_TOKENS = 512
 FIXED_TREE = TreeSettings()  # the page's, where trees do not size themselves
@@ -226,8 +225,7 @@ class Engine:
             *([f"{amount(need.total)} of memory for models and cache"] if need else []),
         ]
         if device == "cpu" and not self.borrows:
-            threads = torch.get_num_threads()
-            facts.append(f"{threads} thread{'s' if threads > 1 else ''}")
+            facts.append(many(torch.get_num_threads(), "thread"))
         return self._facts.setdefault(name, " · ".join(facts))
 
     def prepare(

@@ -119,11 +119,14 @@ def launch_options(engine: Engine) -> dict[str, Any]:
     each = LINKS.sessions if host else EACH  # all visitors of a Space share its proxy's address
     device = Device(engine.target, engine.drafter, LINKS, each, signed_in)
     card = ASSETS / "models" / "README.md"
-    shown = Route(f"/{tli.CARD}", lambda _: FileResponse(card, media_type="text/plain"))
-    routes = [Mount("/demo", Scripts()), shown]
-    routes += [] if engine.borrows else [device.mount()]
+    routes = [
+        Mount("/demo", Scripts()), Stage(engine, signed_in).route(),
+        Route(f"/{tli.CARD}", lambda _: FileResponse(card, media_type="text/plain")),
+    ]  # fmt: skip
+    if not engine.borrows:
+        routes.append(device.mount())
     return {
-        "app_kwargs": {"routes": [*routes, Stage(engine, signed_in).route()]},
+        "app_kwargs": {"routes": routes},
         "head": "".join(head),
         "favicon_path": ICON,
         "theme": theme(),

@@ -14,7 +14,7 @@ from demo.common.figures import about_of, leaders, listed
 from demo.common.measure import WARM_UP
 from demo.common.methods import VANILLA, label
 from demo.compare.race import race, recorded_race
-from demo.compare.rows import Row, digits, rows, table
+from demo.compare.rows import Row, rows, table
 from demo.compare.run import Comparison, compare
 from demo.engine import Engine
 from demo.live.recording import recording
@@ -89,7 +89,7 @@ def verdict(rows: Sequence[Row]) -> list[str]:
     drafting = [row for row in measured if row.method != VANILLA]
     if len(measured) < 2 or not drafting:
         return []
-    taus = ", ".join(f"{row.label} {digits(row.tau.middle, 'tau')}" for row in drafting if row.tau)
+    taus = ", ".join(f"{row.label} {row.tau.middle:.2f}" for row in drafting if row.tau)
     trees = {row.tree for row in drafting}
     own = len(drafting) > 1 and (len(trees) > 1 or any(tree and tree.auto for tree in trees))
     length = f"tokens per model call: {taus}" + " (each with its own trees)" * own
@@ -109,7 +109,7 @@ def recorded_verdict() -> list[str]:
         for name, one in sorted(over.items(), key=lambda item: item[0] != VANILLA)
     ]
     drafting = [lane for lane in lanes if lane["method"] != VANILLA]
-    taus = ", ".join(f"{lane['label']} {digits(lane['tau'], 'tau')}" for lane in drafting)
+    taus = ", ".join(f"{lane['label']} {lane['tau']:.2f}" for lane in drafting)
     texts = {tuple(trace.output_ids) for trace in (kept.trace, kept.rival, kept.plain)}
     same = "same text ✓" if len(texts) == 1 else "different text ✗"
     said = f"Recorded: {lanes[0]['label']} {'; '.join(speeds)}."
@@ -123,8 +123,7 @@ def _speed(measured: Sequence[Row]) -> str:
     plain, ahead = label(VANILLA), leaders(rates)
     over = plain if plain in rates else max(set(rates) - {first}, key=lambda one: rates[one].middle)
     whose = {plain: "plain decoding"}
-    times = {name: f"{digits(one.over(rates[over]).middle, 'ratio')} ×"
-             for name, one in rates.items()}  # fmt: skip
+    times = {name: f"{one.over(rates[over]).middle:.2f} ×" for name, one in rates.items()}
     said = f"{first} reached {times[first]} {whose.get(over, over)}’s speed"
     named = [whose.get(one, one) + f" ({times[one]})" * (one not in (first, over)) for one in ahead]
     if ahead == [first]:

@@ -21,18 +21,16 @@ def race(rows: Sequence[Row]) -> dict[str, Any]:
     """The view's value, a lane per row, whose trace has its words."""
     rates, runs = [row.rate for row in rows if row.rate], max(row.runs for row in rows)
 
-    def rank(row: Row) -> int | None:
-        if runs == 1:
-            return None
-        return sum(_surely(rate, row.rate) for rate in rates) if row.rate else len(rates)
+    def rank(mine: Spread | None) -> int:
+        if mine is None:
+            return len(rates)
+        return sum(one.middle > mine.middle and not one.close_to(mine) for one in rates)
 
-    lanes = [{"lines": feed_of(row.trace, row.method), "rank": rank(row)} for row in rows]
+    lanes = [
+        {"lines": feed_of(row.trace, row.method), "rank": None if runs == 1 else rank(row.rate)}
+        for row in rows
+    ]
     return {"id": token_hex(4), "repeats": runs, "lanes": lanes}
-
-
-def _surely(one: Spread, other: Spread) -> bool:
-    """Whether one is faster, and by more than the runs of a method differ."""
-    return one.middle > other.middle and not one.close_to(other)
 
 
 def recorded_race() -> dict[str, Any] | None:

@@ -13,8 +13,6 @@ from moa_core.decoding.trace import Trace
 from moa_core.decoding.tree import TreeSettings
 from moa_core.decoding.verify import first_difference
 
-DIGITS = {"tau": ".2f", "rate": ".1f", "ratio": ".2f"}  # digits shown
-
 
 @dataclass(frozen=True)
 class Row:
@@ -85,11 +83,6 @@ def _row(method: str, traces: Sequence[Trace], of: Comparison, plain: float | No
     )
 
 
-def digits(value: float | None, kind: str) -> str:
-    """A figure as text, for the table, the charts and the verdict."""
-    return "–" if value is None else format(value, DIGITS[kind])
-
-
 def table(rows: Sequence[Row], greedy: bool = True) -> pd.DataFrame:
     return pd.DataFrame([_shown(row, greedy) for row in rows])
 
@@ -99,13 +92,13 @@ def _shown(row: Row, greedy: bool) -> dict[str, str]:
     drafted, accepted = drafts(row.trace)
     return {
         "Method": row.label,
-        "τ": digits(row.tau and row.tau.middle, "tau"),
-        "Tokens/s (min–max)": _ranged(row.rate, "rate"),
-        "Decoding alone": digits(row.decoding and row.decoding.middle, "rate"),
+        "τ": f"{row.tau.middle:.2f}" if row.tau else "–",
+        "Tokens/s (min–max)": _ranged(row.rate),
+        "Decoding alone": f"{row.decoding.middle:.1f}" if row.decoding else "–",
         "Model calls": str(row.trace.target_calls),
         "Guesses accepted": _share(accepted, drafted),
         f"Same text as plain {how}?": _sameness(row),
-        "Speed-up over plain": f"{digits(row.speedup, 'ratio')} ×" if row.speedup else "–",
+        "Speed-up over plain": f"{row.speedup:.2f} ×" if row.speedup else "–",
         "Tree": _tree(row),
         "Runs": str(row.runs),
     }
@@ -122,10 +115,8 @@ def _share(accepted: int, drafted: int) -> str:
     return f"{accepted} of {drafted} ({100 * accepted / drafted:.0f} %)" if drafted else "–"
 
 
-def _ranged(spread: Spread | None, kind: str) -> str:
-    if spread is None:
-        return "–"
-    return f"{digits(spread.middle, kind)} ({digits(spread.low, kind)}–{digits(spread.high, kind)})"
+def _ranged(one: Spread | None) -> str:
+    return f"{one.middle:.1f} ({one.low:.1f}–{one.high:.1f})" if one else "–"
 
 
 def _sameness(row: Row) -> str:

@@ -43,10 +43,11 @@ def test_what_cannot_be_done_is_refused_in_one_sentence(loads, request_, word):
     assert "\n" not in str(caught.value)
 
 
-def test_a_failed_load_is_told_to_every_run(loads, monkeypatch):
-    def fail(spec, **how):
-        raise UserError("There is no bundled target.")
+def fail(*_, **how):
+    raise UserError("There is no bundled target.")
 
+
+def test_a_failed_load_is_told_to_every_run(loads, monkeypatch):
     monkeypatch.setattr(module, "load_target", fail)
     engine = Engine()
     for _ in range(2):
@@ -56,9 +57,6 @@ def test_a_failed_load_is_told_to_every_run(loads, monkeypatch):
 
 
 def test_a_damaged_bundle_leaves_vanilla(loads, monkeypatch):
-    def fail():
-        raise UserError("config.json cannot be read.")
-
     monkeypatch.setattr(module, "bundle", fail)
     assert Engine().methods() == WITHOUT_FILES
 

@@ -64,11 +64,10 @@ def usual_comparison(tokenizer=None):
     )
 
 
-def row_of(method, tau=(2.0,) * 3, rate=(100.0,) * 3, runs=3, plain=None):
-    """A row: tau and rate as (middle, low, high), None for unmeasured."""
+def row_of(method, tau=(2.0,) * 3, rate=(100.0,) * 3):
+    """A row of three runs: tau and rate as (middle, low, high), None for unmeasured."""
     return Row(
-        method, runs, trace_of([2] * 30), tau=tau and Spread(*tau), rate=rate and Spread(*rate),
-        decoding=rate and Spread(*(1.25 * value for value in rate)),
-        same=True, differs=None, gap=None, speedup=rate[0] / plain if rate and plain else None,
+        method, 3, trace_of([2] * 30), tau=tau and Spread(*tau), rate=rate and Spread(*rate),
+        decoding=rate and Spread(*rate), same=True, differs=None, gap=None, speedup=None,
         tree=None if method == "vanilla" else TREE,
     )  # fmt: skip

@@ -126,16 +126,13 @@ def test_what_is_not_known_is_not_claimed():
     assert list(table(found)["τ"]) == ["–", "–"]
 
 
-def lanes_of(comparison):
-    return json.loads(json.dumps(race(rows(comparison))))["lanes"]
-
-
 def test_tokens_are_marked_and_add_up_to_the_text(tokenizer):
     hostile = "${6*7} <b>x</b> {{x}} `y` tïme"
     ids = [*tokenizer.encode(hostile), tokenizer.eos_token_id]
     trace = trace_of([2] * ((len(ids) - 1) // 2) + [1] * ((len(ids) - 1) % 2), ids=ids)
     plain = trace_of([1], ids=[1, 2])
-    lane, _ = lanes_of(comparison_of(tokenizer, moa_n1=[trace], vanilla=[plain]))
+    made = race(rows(comparison_of(tokenizer, moa_n1=[trace], vanilla=[plain])))
+    lane, _ = json.loads(json.dumps(made))["lanes"]
     [_, first, *cycles, _] = lane["lines"]
     written = [first["first"]]
     for line in cycles:
