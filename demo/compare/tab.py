@@ -7,7 +7,6 @@ import gradio as gr
 
 from demo.common.controls import control, folded, prompt_box
 from demo.common.elements import status_line, words
-from demo.common.figures import many
 from demo.common.methods import VANILLA, label, ordered
 from demo.compare.bench import results, run
 from demo.compare.run import FEWEST, MOST, Comparison, recorded_time, usual
@@ -69,8 +68,10 @@ def build(shared: Shared) -> gr.Textbox:
     planned = [made[name] for name in ("target", "methods", "repeats", "tokens")]
 
     def plan_of(target: str, methods: list[str], repeats: int, tokens: int) -> str:
+        if not FEWEST <= len(methods) <= MOST:
+            return f"<p>Choose {FEWEST} to {MOST} methods.</p>"
         time = recorded_time(there.get(target), methods, repeats, tokens)
-        return f"<p>{many(repeats * len(methods), 'run')}, in turns{time}.</p>"
+        return f"<p>{repeats * len(methods)} runs, in turns{time}.</p>"
 
     gr.on(
         [shared.page.load, *(one.change for one in planned)], plan_of, planned, plan,

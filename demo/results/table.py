@@ -32,10 +32,10 @@ NOTES = {  # below each chart: how to read it
     "times": "Without the prompt’s call. “Other”: acceptance, cache and so on.",
 }
 METHODS = (
-    "<b>MoA</b>: this page’s drafter; N: how many of the large model’s last layers it borrows "
-    "(N\u00a0=\u00a01 was trained least, N\u00a0=\u00a03 longest). <b>EAGLE</b>: drafters of "
-    "others, as large, trained here on the same text. <b>N-gram lookup</b>: untrained; it guesses "
-    "by repeating the text so far. <b>+ n-gram</b>: both. <b>Plain</b>: the model alone."
+    "<b>MoA</b>: this page’s drafter; N: layers borrowed from the model (N\u00a0=\u00a01 was "
+    "trained least, N\u00a0=\u00a03 longest). <b>EAGLE</b>: drafters of others, as large, trained "
+    "here on the same text. <b>N-gram lookup</b>: untrained, it repeats the text so far. "
+    "<b>+ n-gram</b>: both. <b>Plain</b>: the model alone."
 )
 MEDUSA = " <b>Medusa</b>: a method of others, smaller, and trained far less."
 OTHERS = " <b>transformers, llama.cpp, OpenVINO</b>: other programs, without our drafters."

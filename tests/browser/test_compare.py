@@ -113,6 +113,9 @@ def test_other_methods_are_folded_away_unless_one_is_chosen(page):
     assert shown.count() > 3
     other.uncheck()
     assert shown.count() == 3
+    for name in ("EAGLE-2", "Plain"):
+        page.get_by_role("checkbox", name=name, exact=True).uncheck()
+    page.wait_for_selector("#compare-plan:has-text('Choose 2 to 5 methods.')")
 
 
 def test_a_recorded_race_is_whole_before_it_is_seen(page):
