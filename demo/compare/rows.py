@@ -25,7 +25,6 @@ class Row:
     same     whether every repeat wrote what plain decoding wrote; None: not known
     differs  position of the first different token, from 1
     gap      logit of plain decoding's token minus this one's there, greedy; None: not known
-    speedup  tokens per second divided by vanilla's, if vanilla was compared
     tree     None for vanilla, which drafts nothing
     """
 
@@ -38,7 +37,6 @@ class Row:
     same: bool | None
     differs: int | None
     gap: float | None
-    speedup: float | None
     tree: TreeSettings | None
 
     @property
@@ -52,12 +50,10 @@ class Row:
 
 def rows(comparison: Comparison) -> list[Row]:
     """A row for each method that has a finished run, in the order of the methods."""
-    traces = {name: found for name, found in comparison.traces.items() if found}
-    plain = middle(traces[VANILLA]).tokens_per_second if VANILLA in traces else None
-    return [_row(name, found, comparison, plain) for name, found in traces.items()]
+    return [_row(name, found, comparison) for name, found in comparison.traces.items() if found]
 
 
-def _row(method: str, traces: Sequence[Trace], of: Comparison, plain: float | None) -> Row:
+def _row(method: str, traces: Sequence[Trace], of: Comparison) -> Row:
     trace, text = middle(traces), of.plain
 
     def spread(figure: str) -> Spread | None:
@@ -67,7 +63,6 @@ def _row(method: str, traces: Sequence[Trace], of: Comparison, plain: float | No
 
     found = [first_difference(each.output_ids, text or ()) for each in traces]
     places = [place for place in found if place is not None]
-    rate = trace.tokens_per_second
     return Row(
         method=method,
         runs=len(traces),
@@ -78,16 +73,16 @@ def _row(method: str, traces: Sequence[Trace], of: Comparison, plain: float | No
         same=None if text is None else not places,
         differs=min(places) + 1 if places else None,
         gap=of.parted[method].gap if method in of.parted else None,
-        speedup=rate / plain if rate and plain else None,
         tree=recorded_tree(trace),
     )
 
 
 def table(rows: Sequence[Row], greedy: bool = True) -> pd.DataFrame:
-    return pd.DataFrame([_shown(row, greedy) for row in rows])
+    plain = next((row.rate for row in rows if row.method == VANILLA), None)
+    return pd.DataFrame([_shown(row, greedy, plain) for row in rows])
 
 
-def _shown(row: Row, greedy: bool) -> dict[str, str]:
+def _shown(row: Row, greedy: bool, plain: Spread | None) -> dict[str, str]:
     how = "greedy" if greedy else "sampling"
     drafted, accepted = drafts(row.trace)
     return {
@@ -98,7 +93,9 @@ def _shown(row: Row, greedy: bool) -> dict[str, str]:
         "Model calls": str(row.trace.target_calls),
         "Guesses accepted": _share(accepted, drafted),
         f"Same text as plain {how}?": _sameness(row),
-        "Speed-up over plain": f"{row.speedup:.2f} ×" if row.speedup else "–",
+        "Speed-up over plain": f"{row.rate.over(plain).middle:.2f} ×"
+        if row.rate and plain
+        else "–",
         "Tree": _tree(row),
         "Runs": str(row.runs),
     }

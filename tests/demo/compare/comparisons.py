@@ -68,6 +68,6 @@ def row_of(method, tau=(2.0,) * 3, rate=(100.0,) * 3):
     """A row of three runs: tau and rate as (middle, low, high), None for unmeasured."""
     return Row(
         method, 3, trace_of([2] * 30), tau=tau and Spread(*tau), rate=rate and Spread(*rate),
-        decoding=rate and Spread(*rate), same=True, differs=None, gap=None, speedup=None,
+        decoding=rate and Spread(*rate), same=True, differs=None, gap=None,
         tree=None if method == "vanilla" else TREE,
     )  # fmt: skip

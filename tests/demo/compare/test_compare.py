@@ -118,7 +118,7 @@ def test_a_text_that_differs_is_marked_with_its_place():
 
 def test_what_is_not_known_is_not_claimed():
     [row] = rows(comparison_of(moa_n1=[trace_of([2])], eagle2=[]))
-    assert (row.same, row.differs, row.speedup) == (None, None, None)
+    assert row.same is row.differs is None
     assert table([row])["Same text as plain greedy?"][0] == "–"
     assert table([row])["Speed-up over plain"][0] == "–"
     found = rows(comparison_of(moa_n1=[trace_of([])], vanilla=[trace_of([])]))
