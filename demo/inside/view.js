@@ -32,7 +32,7 @@ export function mount({ element, props, watch, trigger }) {
   const template = button("quiet-button", "Chat template", () => {
     template.ariaPressed = templated = !templated;
     show(place);
-    before.scrollTop = 0; // where the prompt is
+    if (templated) before.scrollTop = 0; // where the prompt is
   }, { ariaPressed: false });
   const controls = add(el("div", "controls"), back, on, slider, count, look, template);
   const about = el("p", "hint");
@@ -107,7 +107,7 @@ export function mount({ element, props, watch, trigger }) {
     const earlier = at - cycle.at;
     const begun = earlier ? `began ${many(earlier, "token")} earlier in the text` : "begins at the same token";
     const words = `${method}’s cycle ${same + 1} ${begun}: ${sentence(cycle, texts)}`;
-    beside.textContent = `${words} In the whole run: ${mean(cycles)} tokens per cycle, here ${mean(trace.cycles)}.`;
+    beside.textContent = `${words} In the whole run: ${mean(cycles)} tokens per cycle; in the run above, ${mean(trace.cycles)}.`;
     other.svg.ariaLabel = words;
     other.draw(cycle, texts);
   }

@@ -6,7 +6,7 @@ const KEYS = { PageDown: 1, ArrowRight: 1, PageUp: -1, ArrowLeft: -1 }; // those
 
 const END = {
   title: "What we saw", ask: "", question: "In your own words: what makes it faster, and what does it cost?", pictures: [],
-  answer: "A call takes hardly longer for several tokens than for one, so each right guess saves a call. Guessing takes time and memory, and checking more tokens takes some: with few right guesses, it does not pay.",
+  answer: "Checking several guesses in one call takes less time than a call for each, so right guesses save time. Guessing takes time and memory, and each guess makes the call a little longer: with few right guesses, it does not pay.",
 };
 
 /** given: {title, ask, question, answer, pictures} of each step, as demo/lesson/tab.py brings them. */

@@ -177,6 +177,15 @@ def test_slider_keys_and_buttons_move_without_asking_the_server(page, known):
     assert asked == []
 
 
+def test_the_chat_template_shows_where_the_prompt_is_then_the_cycle_again(page, known):
+    text, toggle = page.locator(".inside-view .text"), page.get_by_role("button", name="Chat templ")
+    text.evaluate("box => box.style.height = '1em'")
+    toggle.click()
+    assert text.evaluate("box => box.scrollTop") == 0
+    toggle.click()
+    assert text.evaluate("box => box.scrollTop") > 0
+
+
 def test_pointing_at_a_node_tells_what_drafter_and_target_gave_it(page, known):
     _, trace = known
     place, node = next(
