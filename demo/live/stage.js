@@ -354,7 +354,7 @@ export class Stage {
     const brings = `Each call brings ${tau.toFixed(2)} tokens`;
     // Less only by chance: checking a tree is never cheaper than one word.
     if (own <= plain) return `${brings} and takes about as long as a call of plain decoding.`;
-    return `${brings} but takes ${own.toFixed(0)} ms with the guessing, not ${plain.toFixed(0)}: about ${((tau * plain) / own).toFixed(1)}×.`;
+    return `${brings} but takes ${own.toFixed(0)} ms with guessing, not ${plain.toFixed(0)}: about ${((tau * plain) / own).toFixed(1)}×.`;
   }
 
   // ---- the player ----
