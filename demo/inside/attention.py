@@ -3,6 +3,7 @@
 The functions below `look_inside` are pure and run no model.
 """
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from html import escape
@@ -144,7 +145,8 @@ def text_chart(looked: Look) -> go.Figure:
 
 def takeaway(looked: Look, trace: Trace) -> str:
     """What the charts show, and what is remarkable about it, as HTML."""
-    said, tokens = "", looked.tokens
+    said, aside, tokens = "", "", looked.tokens
+    asked = str(trace.about.get("prompt", ""))
     if looked.layers:
         _, mean = looked.layers
         bars = {group: fmean(mean[at] for at in group) for group in grouped(len(mean), looked.tli)}
@@ -153,14 +155,17 @@ def takeaway(looked: Look, trace: Trace) -> str:
         which = f"layer {most[0] + 1}" if one else f"layers {most[0] + 1} to {most[-1] + 1}"
         share = f"{bars[most]:.0%}{'' if one else ' each, on average'}"
         said = f"{which} of {len(mean)} ({share}; an even share is {1 / len(mean):.0%}) and "
+        aside = f"The last layer, all that EAGLE-2 sees, gets {mean[-1]:.0%}. "
     columns = [fmean(column) for column in zip(*looked.text, strict=True)]
-    read, rest = columns[-len(tokens) :], columns[: -len(tokens)]
-    best = sorted(range(len(tokens)), key=lambda place: -read[place])[:2]
-    named = " and ".join(f"“{short(tokens[place])}” ({read[place]:.0%})" for place in best)
+    read = Counter[str]()
+    for token, column in zip(tokens, columns[-len(tokens) :], strict=True):
+        read[short(token)] += column
+    if looked.others is not None:
+        aside += f"The {looked.others} others together: {columns[0]:.0%}. "
+    named = " and ".join(f"“{token}” ({share:.0%})" for token, share in read.most_common(2))
     return (
         f'<p class="conclusion">To guess what follows “{escape(short(looked.root))}”, the drafter '
         f"looked most at {said}the tokens {escape(named)}.</p>"
-        f'<p class="note">{f"The {looked.others} others together: {rest[0]:.0%}. " if rest else ""}'
-        f"Cycle {looked.cycle + 1} of “{escape(str(trace.about.get('prompt', '')))}”. To look into "
+        f'<p class="note">{aside}Cycle {looked.cycle + 1} of “{escape(asked)}”. To look into '
         "another cycle, choose it and press again.</p>"
     )

@@ -13,7 +13,7 @@ from typing import Any
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
-from demo.common.charts import ACCEPTED, BONUS, DOTTED, bars, look, told
+from demo.common.charts import ACCEPTED, BONUS, DOTTED, INK, bars, look, told
 
 ROW = 18  # px per token
 LONGEST = 14  # characters of a token in a label
@@ -96,7 +96,8 @@ def text_read(near: Rows, tokens: Sequence[str], listed: int) -> go.Figure:
                            horizontal_spacing=0.03)  # fmt: skip
     hover = [f"{text}: {value:.1%} on average"
              for text, value in zip(_escaped(tokens), mean, strict=True)]  # fmt: skip
-    figure.add_trace(bars(range(len(tokens)), mean, ACCEPTED, hover=hover, lying=True), 1, 1)
+    tints = [INK if place < len(tokens) - listed else ACCEPTED for place in range(len(tokens))]
+    figure.add_trace(bars(range(len(tokens)), mean, tints, hover=hover, lying=True), 1, 1)
     figure.add_trace(_map(by_token, heads, tokens, "head"), 1, 2)
     figure.data[1].zmax = max(map(max, by_token[-listed:]))
     _lay_out(figure, "Which tokens it reads (CA)", "each head", len(tokens), 180)

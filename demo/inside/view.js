@@ -74,9 +74,9 @@ export function mount({ element, props, watch, trigger }) {
   function paintText(cycle) {
     const prompt = [...(templated ? trace.prompt : plain(trace.prompt))];
     const written = [...trace.output.slice(0, cycle.before - 1).join("")];
-    const room = Math.max(SHOWN - written.length, 0);
+    const room = templated ? Infinity : Math.max(SHOWN - written.length, 0);
     const asked = room ? prompt.slice(-room).join("") : "";
-    const cut = prompt.length > room || prompt.length === SHOWN ? "…" : "";
+    const cut = prompt.length > room ? "…" : "";
     const told = written.slice(-SHOWN).join("");
     const pieces = trace.output.slice(cycle.before, cycle.before + cycle.emitted);
     const marks = pieces.map((piece, order) =>
@@ -224,7 +224,7 @@ export function mount({ element, props, watch, trigger }) {
     const [ask, cancel] = ["", "-cancel"].map((end) => document.querySelector(`#measure${end}`));
     more.hidden = Boolean(!trace || trace.rival || !ask);
     if (!trace || trace.rival) return;
-    more.textContent = ask?.textContent ?? "";
+    more.textContent = ask?.textContent.replace("Measure speed", "Run EAGLE-2") ?? "";
     beside.textContent = ask ? "To see EAGLE-2 here, let it run, too." : cancel ? "EAGLE-2 is running, and is shown here then." : "";
   }
 

@@ -3,8 +3,8 @@
 The page gets the trace once and moves between cycles without the server. To keep long runs small,
 texts are indices into `texts`, and probabilities are whole ten-thousandths.
 
-    {"run": id, "method": words, "prompt": its end, "texts": [text of a token], "special": [place],
-     "output": [piece of text of each new token], "cycles": [cycle]}
+    {"run": id, "method": words, "prompt": in the chat template, "texts": [text of a token],
+     "special": [place], "output": [piece of text of each new token], "cycles": [cycle]}
 
 A cycle, one entry a node in each of its columns, the root first:
 
@@ -34,8 +34,6 @@ from moa_core.decoding.trace import Drafted, Prefilled, Trace, Verified, fits
 from moa_core.errors import UserError
 from moa_core.text import RecordedText
 
-SHOWN = 240  # characters of text before the cycle
-
 
 def packed(trace: Trace, rival: Trace | None = None, whose: str = "") -> str:
     """The JSON of a trace, and of another one of the same text for below it. UserError if one has
@@ -63,7 +61,7 @@ def pack(trace: Trace) -> dict[str, Any]:
     return {
         "run": token_hex(4),
         "method": label(name_of(trace)),
-        "prompt": str(trace.about["words"].get("prompt", ""))[-SHOWN:],
+        "prompt": str(trace.about["words"].get("prompt", "")),
         "texts": [text.alone(token) for token in places],
         "special": [at for at, token in enumerate(places) if text.special(token)],
         "output": text.push(trace.output_ids),

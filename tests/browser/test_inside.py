@@ -249,7 +249,7 @@ def test_eagle_2_runs_beside_a_visitors_run_without_leaving_the_tab(page):
     run_live(page)
     page.wait_for_selector(".inside-view .rival .sentence:has-text('let it run')")
     show(page, 3)
-    page.get_by_role("button", name="Measure speed").locator("visible=true").click()
+    page.get_by_role("button", name="Run EAGLE-2").click()
     said = ".inside-view .rival .sentence:has-text('EAGLE-2’s cycle')"
     page.wait_for_selector(said, timeout=180_000)
     assert cycle(page) == 3

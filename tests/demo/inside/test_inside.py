@@ -5,6 +5,7 @@ import torch
 
 from demo.inside.attention import (
     NEAR,
+    Look,
     layers_chart,
     look_inside,
     own_words,
@@ -89,8 +90,14 @@ def test_the_numbers_are_those_of_the_text_before_the_cycle(engine, trace):
     said, layer = takeaway(found, trace), max(range(len(mean)), key=mean.__getitem__)
     assert f"at layer {layer + 1} of 4 ({mean[layer]:.0%}; an even share is 25%) and" in said
     alone = expected.text[:, rest].sum(1).mean() - expected.text[:, most].mean()
+    assert f"The last layer, all that EAGLE-2 sees, gets {mean[-1]:.0%}. The " in said
     assert f"The {len(rest) - 1} others together: {alone:.0%}. Cycle 3 of “" in said
     assert "<b>" not in said
+
+
+def test_tokens_of_one_text_are_named_once_with_their_sum(trace):
+    found = Look(0, "a", ["\n", "b", "\n", "c"], None, None, [[0.3, 0.32, 0.28, 0.1]], 0)
+    assert "at the tokens “↵” (58%) and “b” (32%).</p>" in takeaway(found, trace)
 
 
 def test_without_the_visitors_prompt_every_token_is_a_row():
