@@ -2,15 +2,16 @@
 
 from demo.common.drawing import box, line, svg, text
 
-LAST = ("last", "2nd last", "3rd last", "4th last")  # of the target's layers: those drawn singly
+LAST = ("last", "2nd last", "3rd last")  # of the target's layers: those drawn singly
 TOP, STEP, TALL = 54, 30, 24  # of the slabs: where the last layer stands, from one to the next
 LEFT, RIGHT, WIDE = 8, 240, 124  # columns of target and drafter
 MIDDLE = 166  # where LSA stands
-OWN, EMBED = 200, 248  # heights of the drafter's own part, and of the embeddings
+OWN, EMBED = 178, 226  # heights of the drafter's own part, and of the embeddings
 KEY = (
-    "Orange: parts of the target that the drafter uses, too; embeddings turn tokens into numbers. "
-    "Dashed blue: trained for the drafter. LSA, layer self-attention, sums up all layers in a "
-    "memory; SA is self-attention, CA cross-attention."
+    "Orange: parts of the target that the drafter uses, too. Embeddings turn tokens into numbers; "
+    "the head turns numbers into the next token. Dashed blue: the drafter’s own. Layer "
+    "self-attention (LSA) sums up all layers in a memory; cross-attention (CA) reads the memory, "
+    "self-attention (SA) reads the text."
 )
 
 
@@ -26,12 +27,10 @@ def layers(tli: int, name: str = "layers") -> str:
     borrowed, rest = ["bonus"] * tli, ["sure"] * (len(LAST) - tli)
     return svg(
         name, f"What N = {tli} means",
-        f"From CA the guess goes through {tli or 'no'} of the target's layers to its head.", 292,
+        f"From CA the guess goes through {tli or 'no'} of the target's layers to its head.", 270,
         *_column(LEFT, "Target", borrowed + rest, "layer 1", "sure", "verified text"),
-        text(below, TOP + STEP * len(LAST) + 12, "⋮", "middle"),
+        text(below, TOP + STEP * len(LAST) + 16, "⋮", "middle"),
         line(middle, OWN, middle, entry, "to"),
-        text(middle - 8, OWN - 22, "SA reads the text,", "end quiet"),
-        text(middle - 8, OWN - 8, "CA reads the memory", "end quiet"),
         *_column(RIGHT, "Drafter", borrowed, "SA and CA", "drafter dashed",
                  "newest token, guesses"),
         *_between(tli), width=372,

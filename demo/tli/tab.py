@@ -29,9 +29,8 @@ TREE = TreeSettings(5, 4, 11)  # one tree for all, so that only N differs
 TOKENS, REPEATS = 96, 3  # of a comparison: it has many runs
 RECORDED = "Same tree float32"  # the benchmark with this tree
 ABOUT = (
-    "<p>A drafter may send each guess through the large model’s last N layers (target layer "
-    "inference, TLI). Guesses may get better, but take longer. The text stays the large model’s "
-    "own.</p>"
+    "N is the number of the target’s last layers that each guess also runs through (target layer "
+    "inference, TLI)."
 )
 CARD = "drafters.txt"  # the page's copy of the drafters' card
 # Of the drafters that come with the program.
@@ -46,7 +45,7 @@ def build(shared: Shared) -> None:
     engine = shared.engine
     there = {one.name: one for one in ours()}
     recorded = [there[name] for name in (RECORDED, FIRST) if name in there and RECORDED in there]
-    words(ABOUT + advice_html(*recorded), elem_id="layers-about")
+    words(advice_html(*recorded), elem_id="layers-about")
     with gr.Row(equal_height=False):
         with gr.Column(scale=2, min_width=300):
             focus = gr.Radio(**choices(engine), elem_id="layers-focus",
@@ -66,9 +65,9 @@ def build(shared: Shared) -> None:
 
 
 def choices(engine: Engine, target: str = "") -> dict[str, Any]:
-    """Every trained N that can be drawn; all of them if none is trained."""
+    """Every trained N that can be drawn, or all if none is trained. The largest borrows most."""
     stops = [stop for stop in engine.stops(target) if stop in STOPS] or [*STOPS]
-    return {"choices": [(f"N = {stop}", stop) for stop in stops], "value": stops[0]}
+    return {"choices": [(f"N = {stop}", stop) for stop in stops], "value": stops[-1]}
 
 
 def link_html(engine: Engine, target: str = "", found: Recording | None = None) -> str:
@@ -104,13 +103,14 @@ def gains_html(found: Recording, sized: Recording | None = None, chosen: int = 0
     paper = {n: {"speedup": speedup, "tau": tau} for n, (speedup, tau) in theirs}
     drafting = {n: f"{phase_times(one)['draft']:.1f} ms" for n, one in here.items()}
     groups = {
-        "As many guesses as pay off": _rows(auto),
-        f"Always {TREE.budget} guesses, so that only N differs": {
+        "Tree sized automatically": _rows(auto),
+        f"Tree of {TREE.budget} guesses for all: only N differs": {
             **_rows(here), "guessing, per cycle": drafting,
         },
         "In the paper, a larger model": _rows(paper),
     }  # fmt: skip
     every = sorted({*here, *paper})
+    untrained = " –: not trained." * (len(every) > len(here))
 
     def row(tag: str, name: str, cells: dict[int, str]) -> str:
         marked = (f"<{tag}{' class=chosen' * (n == chosen)}>{cells.get(n, '–')}</{tag}>"
@@ -127,41 +127,39 @@ def gains_html(found: Recording, sized: Recording | None = None, chosen: int = 0
         f'<table class="beside"><thead>{row("th", "", {n: NTH.format(n) for n in every})}</thead>'
         f"{bodies}</table><p class='note'>Recorded: {escape(found.target)}, {found.precision}, "
         f"{many(found.methods[VANILLA]['prompts'], 'prompt')}. "
-        "Each N has its own drafter." + " –: not trained." * bool({*paper} - {*here}) + "</p>"
+        f"Each N has its own drafter.{untrained} {TRAINED}</p>"
     )
 
 
 def advice_html(found: Recording | None = None, sized: Recording | None = None) -> str:
-    """Which N to take, or that none is clearly the fastest; then what a larger N trades."""
+    """Which N to take, or that none is clearly the fastest; then what N is, and what it trades."""
     here = _by_n(found.methods) if found else {}
     if not found or len(here) < 2:
-        return "".join(f'<p class="conclusion">Only N = {n} is measured here.</p>' for n in here)
+        only = "".join(f'<p class="conclusion">Only N = {n} is measured here.</p>' for n in here)
+        return f"{only}<p>{ABOUT}</p>"
     raced = _by_n(sized.methods if sized else {}) or here
     rates = {n: spread(one, "tokens_per_second") for n, one in raced.items()}
     (fastest, *level), few, most = leaders(rates), min(here), max(here)
     times = sorted(one["speedup"] for one in raced.values())
-    said = f"Take {NTH.format(fastest)}: it is the fastest here ({times[-1]:.2f} × plain decoding)."
+    said = f"Take {NTH.format(fastest)}: it is the fastest here, {times[-1]:.2f} ×"
     if level:
-        said = (
-            f"Here no N is clearly the fastest: {times[0]:.2f} to {times[-1]:.2f} × plain decoding."
-        )
+        said = f"No N is clearly the fastest here: all are {times[0]:.2f} to {times[-1]:.2f} ×"
     ends = [here[n] for n in (few, most)]
     gains = [spread(one, "tau") for one in ends]
     drafting = [phase_times(one)["draft"] for one in ends]
     way, but = ("rise", "but") if gains[1].middle > gains[0].middle else ("fall", "and")
-    unsure = f" (perhaps by chance: {many(ends[0]['prompts'], 'prompt')})"
+    unsure = " (perhaps by chance)" * gains[0].overlaps(gains[1])
     trade = (
-        f"With {TREE.budget} guesses a cycle, tokens per model call {way} from "
-        f"{gains[0].middle:.2f} with {NTH.format(few)} to {gains[1].middle:.2f} with "
-        f"{NTH.format(most)}{unsure * gains[0].overlaps(gains[1])}, {but} the guesses take "
-        f"{drafting[1]:.1f} ms instead of {drafting[0]:.1f}."
+        f"From {NTH.format(few)} to {NTH.format(most)}, with one tree for all, tokens per model "
+        f"call {way} from {gains[0].middle:.2f} to {gains[1].middle:.2f}{unsure}, {but} guessing "
+        f"takes {drafting[1]:.1f} ms a cycle instead of {drafting[0]:.1f}."
     )
-    return f'<p class="conclusion">{said}</p><p>{trade} {TRAINED}</p>'
+    return f'<p class="conclusion">{said} as fast as plain decoding.</p><p>{ABOUT} {trade}</p>'
 
 
 def _rows(methods: dict[int, dict[str, Any]]) -> dict[str, dict[int, str]]:
     """τ and speed, a cell for each N."""
-    keys = {"tokens per call (τ)": "tau", "× plain decoding": "speedup"} if methods else {}
+    keys = {"tokens per call (τ)": "tau", "speed, × plain": "speedup"} if methods else {}
     return {
         name: {n: f"{one[key]:.2f}" for n, one in methods.items()} for name, key in keys.items()
     }

@@ -17,6 +17,7 @@ def test_the_drawing_follows_the_n_in_focus_beside_what_each_n_gains(page):
     assert page.get_by_role("tab", name="Layers (TLI)").get_attribute("aria-selected") == "true"
     labels = page.locator("#layers-focus label").all_inner_texts()
     assert [words.strip() for words in labels if words.startswith("N")] == ["N = 0", "N = 1"]
+    assert page.locator("#layers-drawing path.bonus").count() == 1  # it opens where N shows
     for tli in (0, 1):  # the trained ones
         page.get_by_label(f"N = {tli}", exact=True).check()
         page.wait_for_selector(f"#layers-drawing svg:has-text('What N = {tli} means')")
@@ -27,7 +28,7 @@ def test_the_drawing_follows_the_n_in_focus_beside_what_each_n_gains(page):
     marked = page.locator("#layers-gains .chosen").all_inner_texts()
     assert marked[0].replace("\u00a0", " ") == "N = 1" and "4.56" in marked
     assert "the fastest" in page.inner_text("#layers-about .conclusion")
-    card = page.request.get(page.locator("#layers-about a").evaluate("one => one.href"))
+    card = page.request.get(page.locator("#layers-gains a").evaluate("one => one.href"))
     assert "How they were trained" in card.text()
     for _ in every_look(page):
         assert can_be_read(
