@@ -17,10 +17,9 @@ export function mount({ element, props, watch }) {
     root.hidden = !props.value;
     if (root.hidden) return;
     const { judged, texts, cycles: [cycle], ...rest } = JSON.parse(props.value);
-    const numbers = judged ? cycle : { ...cycle, path: [], blind: true };
     said.textContent = rest.said;
     frame.dataset.phase = judged ? "kept" : "drafted";
-    const nodes = tree.draw(numbers, texts);
+    const nodes = tree.draw({ ...cycle, blind: true }, texts);
     tree.svg.ariaLabel = judged ? sentence(cycle, texts) : rest.said;
     const known = judged ? nodes : nodes.slice(0, -1); // the bonus is the target's
     for (const node of known) {

@@ -13,12 +13,11 @@ ADDRESS, READY = "?tab=how", "#how-draft-run:not([disabled])"
 ROWS = """async (blind) => {
   const { arrange } = await import("/demo/common/tree/tree.js");
   const cycle = { tokens: [0, 1, 2], parents: [-1, 0, 0], draft: [0, 90, 10], sure: [50, 50, 50] };
-  const path = blind ? [] : [2];
-  return arrange({ ...cycle, path, blind, emitted: 2, bonus: 3 }).nodes.map((node) => node.row);
+  return arrange({ ...cycle, path: [2], blind, emitted: 2, bonus: 3 }).nodes.map((node) => node.row);
 }"""
 NODES = """name => [...document.querySelectorAll(`#how-${name}-result .node`)].map(node => ({
   kind: node.dataset.node, index: Number(node.dataset.index),
-  words: node.querySelector('text').textContent,
+  words: node.querySelector('text').textContent, place: node.getAttribute("transform"),
 }))"""
 
 
@@ -41,9 +40,10 @@ def test_the_examples_are_real_and_say_what_they_draw(page):
     same = [[node["words"] for node in page.evaluate(NODES, name)] for name in BEGUN]
     assert same[0] == same[1] != recorded[0]  # the next step has the same tree
     verified, chain = (run(page, name) for name in ("verify", "alone"))
-    assert [node["words"] for node in drafted] == [node["words"] for node in verified]
+    for same in ("words", "place"):  # only the verdict is new
+        assert [node[same] for node in drafted] == [node[same] for node in verified]
     assert page.evaluate(ROWS, False) == [0, 1, 0, 0]  # what is kept is the top row,
-    assert page.evaluate(ROWS, True) == [0, 0, 1, 2]  # unless that would give it away
+    assert page.evaluate(ROWS, True) == [0, 0, 1, 1]  # unless that would give it away
     accepted = sum(node["kind"] == "accepted" for node in verified)
     assert page.inner_text("#how-verify-status").startswith("Cycle ")
     said = page.inner_text("#how-verify-result .how-said")

@@ -5,8 +5,9 @@ import { ends, shape, withAttributes } from "../static/dom.js";
 // too wide, each node has a row of its own, set in by its level, the accepted path first.
 // row: px from one row to the next; box: height of a node; gap: between two levels; top: room for the
 // levels' names, 0 for none; longest: characters of a token that are drawn; numbers: with odds.
-export const WIDE = { row: 30, box: 24, gap: 28, top: 28, longest: 16, font: 13, pad: 9, numbers: true };
+export const WIDE = { row: 30, box: 24, gap: 20, top: 28, longest: 16, font: 13, pad: 9, numbers: true };
 export const SMALL = { row: 25, box: 20, gap: 16, top: 0, longest: 12, font: 12, pad: 6, numbers: false };
+const LEAST = 11; // px of letters: smaller ones are hard to read
 const IN = [4, 22]; // px by which a level is set in, least and most
 const FAMILY = "IBM Plex Sans"; // of the letters, to measure them
 const pen = document.createElement("canvas").getContext("2d");
@@ -146,7 +147,7 @@ export class Tree {
     measure(nodes, texts, look);
     const lefts = columns(nodes, look);
     const width = lefts.at(-1) - look.gap + 2;
-    const narrow = look.top > 0 && room > 0 && width > room;
+    const narrow = look.top > 0 && room > 0 && width * this.#least > room;
     const heads = narrow || !look.top ? [] : this.#heads(nodes, lefts);
     if (narrow) this.#down(nodes);
     else {
@@ -163,7 +164,7 @@ export class Tree {
     for (const node of nodes) node.drawn = box(node, look);
     this.svg.replaceChildren(...heads, ...edges, ...nodes.map((node) => node.drawn));
     this.nodes = nodes;
-    this.#scale(Math.max(1, Math.min(this.most, room / this.size.width)));
+    this.#scale(Math.max(this.#least, Math.min(this.most, room / this.size.width)));
     return nodes;
   }
 
@@ -200,13 +201,17 @@ export class Tree {
     sized.observe(this.svg.parentNode);
   }
 
-  /** As large as there is room for. With smaller letters it is hard to read: then its box scrolls. */
+  get #least() {
+    return LEAST / this.look.font;
+  }
+
+  /** As large as there is room for; its box scrolls where there is too little. */
   fit(most) {
     const { offsetWidth, offsetHeight, classList } = this.svg.parentNode;
     if (!offsetWidth || !this.nodes.length) return; // its tab is not open
     const { width, height } = this.size;
     const fits = Math.min(offsetWidth / width, offsetHeight / height);
-    const scale = Math.min(most, Math.max(11 / this.look.font, fits));
+    const scale = Math.min(most, Math.max(this.#least, fits));
     classList.toggle("scrolls", fits < scale);
     this.#scale(scale);
   }
