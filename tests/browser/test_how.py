@@ -13,7 +13,8 @@ ADDRESS, READY = "?tab=how", "#how-draft-run:not([disabled])"
 ROWS = """async (blind) => {
   const { arrange } = await import("/demo/common/tree/tree.js");
   const cycle = { tokens: [0, 1, 2], parents: [-1, 0, 0], draft: [0, 90, 10], sure: [50, 50, 50] };
-  return arrange({ ...cycle, path: [2], blind, emitted: 2, bonus: 3 }).nodes.map((node) => node.row);
+  const { nodes } = arrange({ ...cycle, path: [2], blind, emitted: 2, bonus: 3 });
+  return nodes.map((node) => node.row);
 }"""
 NODES = """name => [...document.querySelectorAll(`#how-${name}-result .node`)].map(node => ({
   kind: node.dataset.node, index: Number(node.dataset.index),
