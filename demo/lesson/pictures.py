@@ -59,7 +59,7 @@ def training() -> str:
         "through cross-attention at the memory before the boundary, and through self-attention at "
         "the text and at the drafts before it. There is no memory of the drafts.",
         150, box(6, 44, 154, "memory: CA reads it", "drafter"), looks, verified, drafts,
-        line(167, 34, 167, 150, "cut"), text(167, 26, "the memory ends", "middle quiet"),
+        line(167, 34, 167, 150, "cut"), text(167, 26, "the memory ends here", "middle quiet"),
         brace(174, 352, 122, "guesses: SA reads back"), brace(6, 160, 122, "verified"),
     )  # fmt: skip
 

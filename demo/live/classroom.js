@@ -1,6 +1,6 @@
 // Class mode (?class=1): the lesson's steps, one at a time, above the stage.
 import { add, button, clamped, el, modified, OWN } from "../common/static/dom.js";
-import { seen, veil } from "./run.js";
+import { outside, seen, veil } from "./run.js";
 
 const KEYS = { PageDown: 1, ArrowRight: 1, PageUp: -1, ArrowLeft: -1 }; // those of a clicker, too
 
@@ -38,7 +38,8 @@ export function classroom(header, given) {
     ["Back", () => show(-1)], ["Next step", () => show(1)], ["", () => show(0, told.textContent === "Show answer")],
   ].map(([name, act]) => button("quiet-button", name, act));
   let at = 0;
-  const leave = el("a", "link", "Exit class mode", { href: "?tab=live" });
+  const leave = el("a", "link", "Exit class mode", { href: outside() });
+  leave.addEventListener("click", () => (leave.href = outside()));
   add(header, add(el("nav", "class-steps", "", { ariaLabel: "Lesson" }), words, add(el("span"), back, on, told, leave)));
   show(0);
   document.addEventListener("keydown", (event) => {

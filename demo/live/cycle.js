@@ -23,6 +23,18 @@ function drawable({ tree, bonus, accepted }) {
   return [cycle, [...tree.texts, tree.bonus[0]]];
 }
 
+/** Draws a bar for each of rows, [words, [drafting, verifying, the rest]], all on one scale. In ms. */
+export function bars(root, rows) {
+  const sums = rows.map(([, ms]) => ms.reduce((sum, one) => sum + one));
+  root.replaceChildren();
+  rows.forEach(([words, ms], at) => {
+    const track = el("div", "track");
+    for (const [kind, name] of ["draft", "verify", "rest"].entries())
+      add(track, el("span", `bar ${name}`)).lastChild.style.width = `${(100 * (ms[kind] ?? 0)) / Math.max(...sums)}%`;
+    add(root, add(el("p"), `${words} `, el("b", "", `${sums[at].toFixed(0)} ms`)), track);
+  });
+}
+
 export class Cycle {
   #timers = [];
   #veiled = false;
@@ -104,24 +116,13 @@ export class Cycle {
     this.caption.textContent = `${this.name} ${words}`;
   }
 
-  // A bar each for drafting and verification, over one for plain decoding, all on one scale.
   #measure() {
     const { ms, accepted, bonus } = this.line;
-    this.bars.replaceChildren();
-    if (!ms) return;
+    if (!ms) return this.bars.replaceChildren();
     const count = accepted.length + (bonus ? 1 : 0);
-    const whole = ms.reduce((sum, one) => sum + one);
-    const alone = this.plain === null ? 0 : this.plain * count;
-    const longest = Math.max(whole, alone);
-    const bar = (kind, value) => {
-      const made = el("span", `bar ${kind}`);
-      made.style.width = `${(100 * value) / longest}%`;
-      return made;
-    };
-    const row = (words, time, ...parts) =>
-      add(this.bars, add(el("p"), words, el("b", "", `${time.toFixed(0)} ms`)), add(el("div", "track"), ...parts));
     const [draft, verify, rest] = ms.map((one) => one.toFixed(one < 1 ? 1 : 0));
-    row(`This cycle: draft ${draft}, verify ${verify}, rest ${rest} ms, for ${many(count, "token")} `, whole, bar("draft", ms[0]), bar("verify", ms[1]), bar("rest", ms[2] ?? 0));
-    if (alone) row(`Plain decoding: ${many(count, "call")} `, alone, bar("verify", alone));
+    const rows = [[`This cycle: draft ${draft}, verify ${verify}, rest ${rest} ms, for ${many(count, "token")}`, ms]];
+    if (this.plain !== null) rows.push([`Plain decoding: ${many(count, "call")}`, [0, this.plain * count]]);
+    bars(this.bars, rows);
   }
 }

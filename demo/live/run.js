@@ -314,6 +314,9 @@ export const traces = () => [null, now?.traces?.drafter ?? "", now?.rival ?? ""]
 /** What the run has shown, in a few sentences: a lesson's end. */
 export const seen = () => stage?.seen ?? [];
 
+/** The address of the page without class mode: with the method of the run that it shows. */
+export const outside = () => `?tab=live${now?.settings ? `&method=${methodOf(now.settings)}` : ""}`;
+
 /** In a lesson: hides the target's verdicts. */
 export const veil = (on) => stage?.veil(on);
 

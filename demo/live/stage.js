@@ -6,7 +6,7 @@ import { figure, Lane } from "../common/race/lane.js";
 import { Player } from "../common/race/player.js";
 import { ENDINGS, sample } from "../common/tokens/view.js";
 import { Charts } from "./charts.js";
-import { Cycle } from "./cycle.js";
+import { bars, Cycle } from "./cycle.js";
 
 const ALONE = "Without: the model alone";
 const LATER = "Runs next, alone, so that neither slows the other.";
@@ -36,8 +36,9 @@ export class Stage {
     this.lanes = { drafter: this.drafter, plain: this.plain };
     this.cycle = new Cycle(() => this.#slowly());
     this.charts = new Charts();
+    [this.runs, this.ran] = [el("section", "runs bars", "", { ariaLabel: "Runs with each N" }), []];
     add(root, add(el("div", "top"), this.headline, this.actions, add(el("div", "why"), this.costs, this.said)));
-    add(root, add(el("div", "lanes"), this.drafter.root, this.plain.root), this.#bar());
+    add(root, add(el("div", "lanes"), this.drafter.root, this.plain.root, this.runs), this.#bar());
     add(root, add(el("div", "below"), this.cycle.root, this.charts.root));
     document.addEventListener("keydown", (event) => this.#keyed(event));
     this.veil(inClass);
@@ -62,7 +63,8 @@ export class Stage {
     });
     this.key = [
       ["accepted", "guessed right", ".accepted"], ["plain", "the model’s own", ".first, .bonus"],
-      ["offline", "unchecked, may be wrong", ".offline"], ["changed", "corrected by the model", ".changed"],
+      ["offline", "unchecked, may be wrong", ".offline"], ["confirmed", "confirmed by the model", ".confirmed"],
+      ["changed", "corrected by the model", ".changed"],
     ].map(([kind, words, counted]) => [add(sample(kind, words), " ", el("b")), counted]);
     const [right, own, ...alone] = this.key.map(([node]) => node);
     const legend = add(el("ul", "legend"), right, own, add(el("li"), el("span", "edge"), " ends a model call"), ...alone);
@@ -228,6 +230,7 @@ export class Stage {
   }
 
   #chart() {
+    this.#compare();
     if (this.measured) {
       const { lanes, about, runs } = this.measured;
       const whose = this.frame.dataset.run === "recorded" ? "Recorded" : "Measured";
@@ -237,6 +240,20 @@ export class Stage {
     const lanes = this.both.filter(({ head }) => head).map(({ head, tau, points }) => ({ ...head, tau, points }));
     const rival = this.drafter.head?.method === "eagle2" ? "MoA" : "EAGLE\u20112";
     this.charts.show(lanes, `One run each, on your prompt. Measure speed adds ${rival}.`);
+  }
+
+  // In class: the average cycle of each drafter that ran on this prompt, to be compared.
+  #compare() {
+    const { all, head, tau } = this.drafter;
+    const cycles = all.filter(({ ms }) => ms);
+    if (!inClass || !cycles.length || head.method === "vanilla") return;
+    const recorded = this.frame.dataset.run === "recorded";
+    const ms = [0, 1, 2].map((part) => cycles.reduce((sum, one) => sum + (one.ms[part] ?? 0), 0) / cycles.length);
+    const words = `${head.label}${recorded ? " (recorded)" : ""}: drafting (blue) ${ms[0].toFixed(1)} ms; ${tau.toFixed(2)} tokens in`;
+    const alike = (one) => one.recorded === recorded && one.prompt === head.prompt && one.label !== head.label;
+    this.ran = [...this.ran.filter(alike), { recorded, prompt: head.prompt, label: head.label, row: [words, ms] }];
+    const alone = this.#plainMs === null ? [] : [["Plain decoding: 1 token in", [0, this.#plainMs]]];
+    bars(this.runs, [...this.ran.map(({ row }) => row), ...alone]);
   }
 
   // ---- words ----
@@ -256,8 +273,9 @@ export class Stage {
     if (headline.textContent !== words) headline.replaceChildren(...parts);
     const link = root.dataset.link === "lost" ? "" : view.link;
     const alone = view.text.querySelector(".changed") && "So small a drafter soon repeats itself.";
-    const small = link ? [alone ? `${link} ${alone}` : link] : [this.complete && this.#again, ENDINGS[ended?.end], head?.by];
-    this.costs.textContent = this.complete && !this.stale && root.dataset.link !== "lost" ? this.#costs() : "";
+    const small = link ? [] : [this.complete && this.#again, ENDINGS[ended?.end], head?.by];
+    const costs = link ? [link, alone] : [this.complete && root.dataset.link !== "lost" && this.#costs()];
+    this.costs.textContent = this.stale ? "" : costs.filter(Boolean).join(" ");
     for (const [node, counted] of this.key) {
       const { length } = view.text.querySelectorAll(counted);
       node.hidden &&= !length;

@@ -56,7 +56,7 @@ HINT = """one => [one.scrollHeight > one.clientHeight || one.scrollWidth > one.c
 # The height of the row of keys, as it is once a cut was healed.
 HEALED = """() => {
   const keys = [...document.querySelectorAll('.legend li:has(b)')];
-  for (const [at, count] of ['67', '61', '', '16'].entries()) {
+  for (const [at, count] of ['67', '61', '', '4', '16'].entries()) {
     keys[at].hidden = false;
     keys[at].lastChild.textContent = count;
   }
@@ -66,6 +66,8 @@ SHOWN_AGAIN = "dispatchEvent(new PageTransitionEvent('pageshow', { persisted: tr
 IN_VIEW = """one => one.getBoundingClientRect().top
   - document.querySelector('#view').getBoundingClientRect().top"""
 ADDED = "one => getComputedStyle(one, '::after').content"
+LETTERS = """all => all.map(
+  (one) => parseFloat(getComputedStyle(one).fontSize) * one.getScreenCTM().a)"""
 SIZE = "one => parseFloat(getComputedStyle(one).fontSize)"
 
 
@@ -342,14 +344,19 @@ def test_in_class_there_is_what_a_lesson_needs(open_page):
         assert step.question in steps.inner_text()
         assert page.locator(PLAIN).is_visible() != page.locator(".class-picture svg").is_visible()
         assert page.locator("#tli").is_visible() == (step.id == "tli")  # it asks for an N
-        told = step not in STEPS[:2]  # the result, which the first steps do not give away
+        # The result, which the first steps do not give away; two others are about a picture alone.
+        told = step.id in ("lossless", "tli", "alone")
         assert page.locator("#view .headline").is_visible() == told
         assert page.locator(f"{LANE} .state").is_visible() == told
+        if page.locator(".class-picture svg").is_visible():
+            letters = page.locator(".class-picture text").evaluate_all(LETTERS)
+            assert min(letters) > page.locator(".class-steps small").evaluate(SIZE)
         if step.id == "tli":
-            letters = page.locator(".class-picture text").first.evaluate(
-                "one => parseFloat(getComputedStyle(one).fontSize) * one.getScreenCTM().a"
-            )
-            assert letters > 14
+            for end in ("Home", "End"):  # N = 0 and N = 1
+                page.press("#tli input[type=range]", end)
+                run(page)
+            rows = page.locator(".runs p").all_inner_texts()
+            assert [row.split(":")[0] for row in rows] == ["MoA N=0", "MoA N=1", "Plain decoding"]
     press(page, "Next step")
     words = [headline(page).removeprefix("Recorded: "), page.inner_text("#view .costs")]
     wrong, saved, costs = page.locator(".class-picture li").all_inner_texts()
@@ -375,7 +382,9 @@ def test_in_class_there_is_what_a_lesson_needs(open_page):
     assert page.evaluate(INSIDE, [".class-steps a", "#cut", slowly, f"{TREE} .node"]) == []
     assert leave.bounding_box()["x"] + leave.bounding_box()["width"] <= 390
     leave.click()
-    page.wait_for_selector("[role=tab]:visible")
+    page.wait_for_selector("#tli-stops:has-text('N = 1')")  # that of the run, which is there
+    page.wait_for_selector(f"{LANE}[data-state=done]")
+    page.wait_for_selector("#view .headline:not(.before)")  # the settings have not changed
     run(page, STORY)
     page.get_by_role("link", name="Class mode").click()  # a lesson opens with the recording
     page.wait_for_selector(

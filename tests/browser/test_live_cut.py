@@ -113,9 +113,11 @@ def test_a_cut_takes_effect_at_once_and_the_text_is_healed(page):
     page.wait_for_selector(".cut-state:has-text('The run waits 29 s more.')")
     press(page, "Restore the connection")
     finish(page)
-    said = page.inner_text("#view .said")
+    said = page.inner_text("#view .costs")
     assert "The connection is back" in said and "soon repeats itself" in said
     assert figure(page, "exact") == 1 and "(the cut left out)" in headline(page)
+    known = page.locator(".legend .confirmed").is_visible()
+    assert known == bool(page.locator(f"{TEXT} .confirmed").count())
     assert page.locator(".legend .changed").is_visible() and page.evaluate(STRUCK)
     settings(page, tokens=60)
 
