@@ -1,9 +1,8 @@
 """The lesson's runs: a real cycle of each, drawn as a tree."""
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing
-from dataclasses import dataclass
 
 from demo.common.figures import many, name_of
 from demo.common.methods import label
@@ -12,34 +11,21 @@ from demo.inside.view import pack
 from moa_core.decoding.trace import Drafted, LinkBack, LinkDown, Trace, Verified
 from moa_core.decoding.tree import TreeSettings
 from moa_core.errors import UserError
-from moa_core.text import RecordedText, record_words
+from moa_core.text import record_words
 
 MOST = 8  # cycles of a trial's run
-TREE, CHAIN = TreeSettings(), TreeSettings(12, 1, 12)
+TREE = TreeSettings()
 EACH = "In each box: the drafter’s probability of this one token, given those before it"
 JUDGED = "; in the bonus, the target’s"
+TRIALS = {"draft": "Draft one tree", "verify": "Draft and verify it"}  # their buttons
 
 
-@dataclass(frozen=True)
-class Trial:
-    """A run that a step offers.
-
-    said    a trace's cycle in a sentence
-    judged  whether the drawing shows the target's verdict
-    """
-
-    button: str
-    tree: TreeSettings
-    said: Callable[[Trace, int], str]
-    judged: bool = True
-
-
-def request(engine: Engine, trial: Trial, prompt: str, target: str) -> Request:
-    """Greedy cycles with the trial's tree. UserError for a target without a MoA drafter."""
+def request(engine: Engine, prompt: str, target: str) -> Request:
+    """Greedy cycles. UserError for a target without a MoA drafter."""
     if not engine.stops(target):
         raise UserError("No MoA drafter is installed for this target: choose another target above.")
-    length = 1 + MOST * (trial.tree.depth + 1)  # the prefill's token, whole paths and their bonuses
-    return Request(prompt, engine.default(target), length, trial.tree, target=target)
+    length = 1 + MOST * (TREE.depth + 1)  # the prefill's token, whole paths and their bonuses
+    return Request(prompt, engine.default(target), length, TREE, target=target)
 
 
 def first_cycles(run: PreparedRun) -> Trace:
@@ -85,52 +71,18 @@ def _uncut(trace: Trace) -> Iterator[int]:
             at += 1
 
 
-def drawn(trial: Trial, trace: Trace, at: int = 0, pressed: bool = False) -> str:
-    """A trace's cycle as sentences and a tree: the JSON that lesson/tree.js draws. pressed: whether
-    its own button was, so that it comes into sight."""
+def drawn(trial: str, trace: Trace, at: int = 0, pressed: bool = False) -> str:
+    """A trace's cycle as sentences and a tree, with the target's verdict for "verify": the JSON
+    that lesson/tree.js draws. pressed: whether its own button was, so that it comes into sight."""
+    drafted, verified = trace.cycles[at]
+    judged = trial == "verify"
+    guesses = many(len(drafted.tree) - 1, "guess", "guesses")
+    found = f"{guesses} in {many(max(drafted.tree.depths), 'level')}."
+    if judged:
+        gained = f"With the bonus, one target call gained {many(verified.gained, 'token')}."
+        found = f"{len(verified.path)} of {guesses} accepted. {gained}"
+    said = f"{label(name_of(trace))}: {found} {EACH}{JUDGED * judged}."
     packed = pack(trace)
-    said = f"{label(name_of(trace))}: {trial.said(trace, at)} {EACH}{JUDGED * trial.judged}."
     cycles = packed["cycles"][at : at + 1]
-    return json.dumps(
-        {**packed, "cycles": cycles, "said": said, "judged": trial.judged, "pressed": pressed}
-    )
-
-
-def _times(drafted: Drafted, verified: Verified) -> str:
-    spent = 1000 * drafted.seconds, 1000 * verified.seconds
-    return f"{spent[0]:.1f} ms to draft, {spent[1]:.1f} ms to verify"
-
-
-def _drafted(trace: Trace, at: int) -> str:
-    drafted, _ = trace.cycles[at]
-    nodes, levels = len(drafted.tree) - 1, max(drafted.tree.depths)
-    return f"{many(nodes, 'guess', 'guesses')} in {many(levels, 'level')}."
-
-
-def _verified(trace: Trace, at: int) -> str:
-    drafted, verified = trace.cycles[at]
-    return (
-        f"{len(verified.path)} of {many(len(drafted.tree) - 1, 'guess', 'guesses')} accepted. With "
-        f"the bonus, one target call gained {many(verified.gained, 'token')} "
-        f"({_times(drafted, verified)})."
-    )
-
-
-def _alone(trace: Trace, at: int) -> str:
-    drafted, verified = trace.cycles[at]
-    text, (root, *chain) = RecordedText(trace), drafted.tree.tokens
-    count = len(verified.path)
-    agreed = {0: "None of them is", 1: "The first one is", len(chain): "All of them are"}
-    return (
-        f"after “{text.alone(root).strip()}” it wrote {many(len(chain), 'token')}: "
-        f"“{''.join(map(text.alone, chain)).strip()}”. "
-        f"{agreed.get(count, f'The first {count} are')} what the target would have written "
-        f"({_times(drafted, verified)})."
-    )
-
-
-TRIALS = {
-    "draft": Trial("Draft one tree", TREE, _drafted, judged=False),
-    "verify": Trial("Draft and verify it", TREE, _verified),
-    "alone": Trial("Draft twelve tokens alone", CHAIN, _alone),
-}
+    shown = {"cycles": cycles, "said": said, "judged": judged, "pressed": pressed}
+    return json.dumps(packed | shown)

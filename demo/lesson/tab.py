@@ -9,7 +9,7 @@ import gradio as gr
 
 from demo.common.elements import component, say, status_line, words
 from demo.lesson.pictures import PICTURES
-from demo.lesson.run import TRIALS, Trial, drawn, first_cycles, request, telling
+from demo.lesson.run import TRIALS, drawn, first_cycles, request, telling
 from demo.lesson.text import ARXIV, GLOSSARY, PRESSED, PROMPT, REFERENCES, STEPS, Step, address
 from demo.live.recording import recording
 from demo.session import Shared, connect
@@ -34,15 +34,13 @@ def build(shared: Shared) -> None:
                             PROMPT, label="Prompt for the examples on this page", lines=1,
                             max_lines=4, elem_id="how-prompt",
                         )  # fmt: skip
-                        said, value = _recorded(TRIALS[name])
+                        said, value = _recorded(name)
                         parts[name] = _controls(name, said)
                 with gr.Column(min_width=300):
                     if draw:
                         words(f"<figure>{draw()}</figure>")
                     else:
                         parts[name] += (_drawn(name, value),)
-            if name and draw:  # a chain of twelve needs the whole width
-                parts[name] += (_drawn(name, value),)
             words(_question(step))
     words(_after(), elem_id="how-after")
     for name in parts:
@@ -51,7 +49,7 @@ def build(shared: Shared) -> None:
 
 def _controls(name: str, said: str) -> tuple[gr.Button, gr.Button, gr.HTML]:
     with gr.Row():
-        run = gr.Button(TRIALS[name].button, variant="primary", size="md", scale=0, min_width=210,
+        run = gr.Button(TRIALS[name], variant="primary", size="md", scale=0, min_width=210,
                         elem_id=f"how-{name}-run")  # fmt: skip
         stop = gr.Button("Stop", interactive=False, size="md", scale=0, min_width=90,
                          elem_id=f"how-{name}-stop")  # fmt: skip
@@ -64,10 +62,10 @@ def _drawn(name: str, value: str) -> gr.HTML:
     return component(template, "lesson/tree.js", value, elem_id=f"how-{name}-result")
 
 
-def _recorded(trial: Trial) -> tuple[str, str]:
+def _recorded(trial: str) -> tuple[str, str]:
     """What a trial shows first: a recorded run's cycle, in words and drawn, if there is one."""
     kept = recording()
-    if not kept or trial.tree.breadth == 1:
+    if not kept:
         return "", ""
     run, at = telling(kept.trace, kept.cut)
     return "The tree is from a recorded run of this prompt.", drawn(trial, run, at)
@@ -76,22 +74,18 @@ def _recorded(trial: Trial) -> tuple[str, str]:
 def _connect(
     shared: Shared, prompt: gr.Textbox | None, pressed: str, parts: dict[str, tuple[Any, ...]]
 ) -> None:
-    """Connect a trial's buttons. Its run is drawn in each step with this shape of tree."""
-    trial = TRIALS[pressed]
+    """Connect a trial's buttons. Its run is drawn in each step."""
     run, stop, *_ = parts[pressed]
-    alike = [name for name in parts if TRIALS[name].tree == trial.tree]
-    alike.sort(key=lambda name: name != pressed)  # the status line of its own comes first
+    names = sorted(parts, key=lambda name: name != pressed)  # its own status line comes first
 
     def work(stop: Stop, *asked: str) -> Iterator[tuple[Any, ...]]:
-        trace = first_cycles(shared.engine.prepare(request(shared.engine, trial, *asked), stop))
+        trace = first_cycles(shared.engine.prepare(request(shared.engine, *asked), stop))
         at = telling(trace)[1]
         said = f"Cycle {at + 1} of your run: of its first cycles, the one that shows the most."
-        shown = [
-            (say(said, "done"), drawn(TRIALS[name], trace, at, name == pressed)) for name in alike
-        ]
+        shown = [(say(said, "done"), drawn(name, trace, at, name == pressed)) for name in names]
         yield tuple(chain(*shown))
 
-    outputs = chain(*(parts[name][2:] for name in alike))
+    outputs = chain(*(parts[name][2:] for name in names))
     connect(shared, run, stop, work, [prompt, shared.target], list(outputs))
 
 

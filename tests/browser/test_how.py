@@ -40,7 +40,7 @@ def test_the_examples_are_real_and_say_what_they_draw(page):
     drafted = run(page, "draft")
     same = [[node["words"] for node in page.evaluate(NODES, name)] for name in BEGUN]
     assert same[0] == same[1] != recorded[0]  # the next step has the same tree
-    verified, chain = (run(page, name) for name in ("verify", "alone"))
+    verified = run(page, "verify")
     for same in ("words", "place"):  # only the verdict is new
         assert [node[same] for node in drafted] == [node[same] for node in verified]
     assert page.evaluate(ROWS, False) == [0, 1, 0, 0]  # what is kept is the top row,
@@ -52,11 +52,8 @@ def test_the_examples_are_real_and_say_what_they_draw(page):
     assert [node["kind"] for node in verified].count("bonus") == 1
     bonus = page.locator("#how-draft-result .node.bonus > g")
     assert bonus.evaluate("one => getComputedStyle(one).opacity") == "0"  # not yet checked
-    kinds = [node["kind"] for node in chain[1:-1]]
-    same = kinds.count("accepted")
-    assert kinds == ["accepted"] * same + ["rejected"] * (12 - same)
     # The target of these tests says hostile things; they are shown as they are.
-    words = page.inner_text("#how-alone-result .how-said")
+    words = page.text_content("#how-verify-result .draft-tree")
     assert any(hostile in words for hostile in HOSTILE)
     assert page.locator(".how-tree b").count() == 0
     page.fill("#how-prompt :is(textarea, input)", "  ")

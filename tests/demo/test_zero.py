@@ -136,8 +136,8 @@ def test_every_tab_runs_elsewhere(engine, lender):
     *_, last = run(engine, comparison_of(*GIVEN), lambda: False)
     assert last["status"]["text"] == "All 4 runs are done." and last["tau"] is not None
     assert lender.asked.pop() == zero.borrowed_seconds(2 * 16 + 4 * 20)
-    made = engine.prepare(lesson.request(engine, lesson.TRIALS["draft"], PROMPT, ""))
-    assert "MoA N=0" in lesson.drawn(lesson.TRIALS["draft"], lesson.first_cycles(made))
+    made = engine.prepare(lesson.request(engine, PROMPT, ""))
+    assert "MoA N=0" in lesson.drawn("draft", lesson.first_cycles(made))
     *_, (_, figures) = answers(engine, Request(PROMPT, "vanilla", 20))
     assert figures["tokens"] == 20 and figures["reason"] == "length"
 

@@ -9,7 +9,7 @@ import pytest
 
 from demo.lesson import tab as how
 from demo.lesson.pictures import PICTURES
-from demo.lesson.run import TRIALS, drawn, telling
+from demo.lesson.run import drawn, telling
 from demo.lesson.text import PROMPT, STEPS, address
 from moa_core.decoding.trace import Drafted, LinkBack, LinkDown, Prefilled, Trace, Verified
 from moa_core.decoding.tree import DraftTree
@@ -56,14 +56,12 @@ def trace(tree, path, choices):
     [
         ("draft", FORK, (1, 3), (11, 13, 50, 51, 52), "4 guesses in 2 levels. In each box"),
         ("verify", FORK, (1, 3), (11, 13, 50, 51, 52), "2 of 4 guesses accepted. With the bonus, "
-         "one target call gained 3 tokens (10.0 ms to draft, 20.0 ms to verify)"),
-        ("verify", FORK, (), (50, 13, 50, 51, 52), "one target call gained 1 token ("),
-        ("alone", LINE, (1,), (11, 50, 13, 51), "“w11 w12 w13”. The first one is what the target"),
-        ("alone", LINE, (1, 2, 3), (11, 12, 13, 51), "All of them are what the target"),
+         "one target call gained 3 tokens. In each"),
+        ("verify", FORK, (), (50, 13, 50, 51, 52), "one target call gained 1 token. In each"),
     ],
 )  # fmt: skip
 def test_a_cycle_is_said_and_drawn(trial, tree, path, choices, said):
-    found = json.loads(drawn(TRIALS[trial], trace(tree, path, choices)))
+    found = json.loads(drawn(trial, trace(tree, path, choices)))
     assert found["said"].startswith("MoA N=1: ") and said in found["said"]
     assert found["said"].endswith(
         "before it" + "; in the bonus, the target’s" * (trial != "draft") + "."
