@@ -244,9 +244,9 @@ export class Stage {
 
   // In class: the average cycle of each drafter that ran on this prompt, to be compared.
   #compare() {
-    const { all, head, tau } = this.drafter;
+    const { all, head, tau, view } = this.drafter;
     const cycles = all.filter(({ ms }) => ms);
-    if (!inClass || !cycles.length || head.method === "vanilla") return;
+    if (!inClass || !cycles.length || head.method === "vanilla" || view.link) return; // a cut takes time, too
     const recorded = this.frame.dataset.run === "recorded";
     const ms = [0, 1, 2].map((part) => cycles.reduce((sum, one) => sum + (one.ms[part] ?? 0), 0) / cycles.length);
     const words = `${head.label}${recorded ? " (recorded)" : ""}: drafting (blue) ${ms[0].toFixed(1)} ms; ${tau.toFixed(2)} tokens in`;
