@@ -44,16 +44,21 @@ class Spread:
     def overlaps(self, other: Spread) -> bool:
         return self.low <= other.high and other.low <= self.high
 
-    def close_to(self, other: Spread) -> bool:
-        """Whether the two are too close to call: they overlap, and repeats are known to differ."""
-        return self.overlaps(other) and (self.known or other.known)
-
 
 def leaders(spreads: Mapping[str, Spread]) -> list[str]:
     """The one with the highest figure, and those whose ranges overlap its own."""
     best = max(spreads, key=lambda name: spreads[name].middle)
     others = [name for name, one in spreads.items() if name != best and one.overlaps(spreads[best])]
     return [best, *others]
+
+
+def places(spreads: Mapping[str, Spread]) -> dict[str, int]:
+    """The place of each, from 0. Those whose ranges overlap that of the highest share its place,
+    then the same holds for the rest."""
+    found: dict[str, int] = {}
+    while rest := {name: one for name, one in spreads.items() if name not in found}:
+        found |= dict.fromkeys(leaders(rest), len(found))
+    return found
 
 
 def listed(names: Sequence[str], last: str = "and") -> str:

@@ -10,26 +10,24 @@ import gradio as gr
 from demo.common.by_method import RATE, TAU, figures, times
 from demo.common.charts import PATTERNS, latency, signed
 from demo.common.elements import STOPPING, component, plot, say, words
-from demo.common.figures import about_of, leaders, listed
+from demo.common.figures import about_of, leaders, listed, places
 from demo.common.measure import WARM_UP
 from demo.common.methods import VANILLA, label
-from demo.compare.race import race, recorded_race
+from demo.compare.race import race, recorded_race, recorded_rows
 from demo.compare.rows import Row, rows, table
 from demo.compare.run import Comparison, compare
 from demo.engine import Engine
-from demo.live.recording import recording
 from demo.worker import Stop
 
-OLDER = "<b>The results below are those from before.</b>"
+OLDER = "The results below are from before."
 WIDTHS = {"Method": 140, "τ": 60, "Tokens/s (min–max)": 180, "Tree": 130, "Runs": 60}  # pixels
 TABLE_NOTE = (
     f"Each method runs alone, after a warm-up of {WARM_UP} tokens, which is not counted. τ: "
     "acceptance length, new tokens per model call after the prompt’s, the model’s own token "
     "included. Figures are from each method’s run with the median tokens/s (of two runs, the "
     "slower); ranges cover all runs. Tokens/s include the prompt’s call; decoding alone does not. "
-    "A larger tree has more guesses accepted, but a smaller share of them. Tree: "
-    "depth-breadth-budget, or auto with the mean number of guesses. Rounding can change a text "
-    "where two tokens are almost equally probable; then the gap between their logits is small."
+    "Tree: depth-breadth-budget, or auto with the mean number of guesses. Rounding can change a "
+    "text where two tokens are almost equally probable; then the gap of their logits is small."
 )
 CHARTS = ("tau", "rate"), ("latency", "phases")  # by row
 
@@ -37,11 +35,9 @@ CHARTS = ("tau", "rate"), ("latency", "phases")  # by row
 def results() -> dict[str, Any]:
     """Lay out the results, by name. Before the first comparison, only a recorded race is seen."""
     parts: dict[str, Any] = {}
-    replayed = recorded_race()
+    said, replayed = told(verdict(recorded_rows()), "Recorded: "), recorded_race()
     with gr.Column(visible=bool(replayed), elem_id="compare-results") as parts["box"]:
-        parts["verdict"] = words(
-            told(recorded_verdict()), elem_id="compare-verdict", elem_classes="verdict"
-        )
+        parts["verdict"] = words(said, elem_id="compare-verdict", elem_classes="verdict")
         template = '<section class="race tokens" aria-label="Race"></section>'
         parts["race"] = component(template, "compare/race.js", replayed, elem_id="compare-race")
     with gr.Column(visible=False, elem_id="compare-details") as parts["details"]:
@@ -65,7 +61,7 @@ def run(engine: Engine, comparison: Comparison, should_stop: Stop) -> Iterator[d
         left = (monotonic() - begun) * (1 / step.share - 1) if step.run else 0.0
         more = f" About {left:.0f} s left, less if answers end early." * (left > 1)
         said = STOPPING if should_stop() else step.words + more
-        yield {"status": say(said, "wait", step.share), "verdict": OLDER}
+        yield {"status": say(said, "wait", step.share), "verdict": so_far(comparison)}
     found, status = rows(comparison), say(ended(comparison), "done")
     if not found:
         yield {"status": status}
@@ -83,74 +79,49 @@ def run(engine: Engine, comparison: Comparison, should_stop: Stop) -> Iterator[d
     }
 
 
+def so_far(comparison: Comparison) -> str:
+    """The finished runs of each method, as HTML."""
+    facts = [
+        f"{label(name)}, {len(runs)} of {comparison.repeats} runs: {rates} tokens/s"
+        for name, runs in comparison.traces.items()
+        if (rates := ", ".join(f"{one.tokens_per_second or 0:.0f}" for one in runs))
+    ]
+    return told([OLDER + " Finished runs:" * bool(facts), *facts])
+
+
 def verdict(rows: Sequence[Row]) -> list[str]:
-    """How fast MoA wrote, tokens per call, and whether the text is plain decoding's."""
+    """Who was fastest, tokens per call, what may be chance, and whether texts are plain's."""
     measured = [row for row in rows if row.rate and row.tau]
     drafting = [row for row in measured if row.method != VANILLA]
     if len(measured) < 2 or not drafting:
         return []
     taus = ", ".join(f"{row.label} {row.tau.middle:.2f}" for row in drafting if row.tau)
-    trees = {row.tree for row in drafting}
-    own = len(drafting) > 1 and (len(trees) > 1 or any(tree and tree.auto for tree in trees))
-    length = f"tokens per model call: {taus}" + " (each with its own trees)" * own
-    once = all(row.runs == 1 for row in measured)
-    speed = _speed(measured) + " One run each: a small lead may be chance." * once
-    return [speed, length, *_cost(drafting), _texts(measured)]
-
-
-def recorded_verdict() -> list[str]:
-    """The same of the runs that come with the program; [] without them."""
-    if (kept := recording()) is None:
-        return []
-    lanes, over = kept.measured["lanes"], kept.measured["over"]
-    speeds = [
-        f"against {'plain decoding' if name == VANILLA else label(name)}, "
-        + (f"{one:.2f} × as fast" if isinstance(one, float) else one or "too close to call")
-        for name, one in sorted(over.items(), key=lambda item: item[0] != VANILLA)
-    ]
-    drafting = [lane for lane in lanes if lane["method"] != VANILLA]
-    taus = ", ".join(f"{lane['label']} {lane['tau']:.2f}" for lane in drafting)
-    texts = {tuple(trace.output_ids) for trace in (kept.trace, kept.rival, kept.plain)}
-    same = "same text ✓" if len(texts) == 1 else "different text ✗"
-    said = f"Recorded: {lanes[0]['label']} {'; '.join(speeds)}."
-    return [said, f"tokens per model call: {taus}", same]
+    unsure = ["one run each: a small lead may be chance"] * all(row.runs == 1 for row in measured)
+    found = places(rates := {row.method: row.rate for row in measured if row.rate})
+    if plain := rates.get(VANILLA):
+        near = [row.label for row in drafting if found[row.method] < found[VANILLA]
+                and plain.overlaps(rates[row.method])]  # fmt: skip
+        unsure += [f"{listed(near)} may be no faster than plain"] * bool(near)
+    return [_speed(measured), f"tokens per model call: {taus}", *unsure, _texts(measured)]
 
 
 def _speed(measured: Sequence[Row]) -> str:
-    """The first drafter, MoA if it ran, against plain decoding or else the best other; who won."""
+    """Who was fastest, or level, and how much faster than plain decoding, or else the best other;
+    also the first drafter, MoA if it ran."""
     rates = {row.label: row.rate for row in measured if row.rate}
     first = next(row.label for row in measured if row.method != VANILLA)
-    plain, ahead = label(VANILLA), leaders(rates)
-    over = plain if plain in rates else max(set(rates) - {first}, key=lambda one: rates[one].middle)
+    plain, ahead = label(VANILLA), [name for name in rates if name in leaders(rates)]
+    others = {plain} & rates.keys() or rates.keys() - {ahead[0]}
+    over = max(others, key=lambda name: rates[name].middle)
     whose = {plain: "plain decoding"}
+    of = f" {whose.get(over, over)}’s speed"
     times = {name: f"{one.over(rates[over]).middle:.2f} ×" for name, one in rates.items()}
-    said = f"{first} reached {times[first]} {whose.get(over, over)}’s speed"
-    named = [whose.get(one, one) + f" ({times[one]})" * (one not in (first, over)) for one in ahead]
-    if ahead == [first]:
-        said += ", the fastest here."
-    elif len(ahead) == 1:
-        said += f"; {named[0]} was the fastest."
-    else:
-        said += f"; the fastest is too close to call: runs of {listed(named)} overlap."
-    behind = rates.get(plain) if plain not in ahead else None
-    known = dict.fromkeys([first, *ahead])
-    slow = [name for name in known if behind and rates[name].overlaps(behind)]
-    return said + f" {listed(slow)} may be no faster than plain decoding." * bool(slow)
-
-
-def _cost(drafting: Sequence[Row]) -> list[str]:
-    """Why the method with the most tokens per call is not the fastest."""
-    most = max(drafting, key=lambda row: row.tau.middle if row.tau else 0)
-    best = max(drafting, key=lambda row: row.rate.middle if row.rate else 0)
-    (long, drafts), (short, others) = (
-        (sum(spent.values()), spent["draft"]) for spent in map(_spent, (most, best))
-    )
-    if most is best or long <= short:
-        return []
-    return [
-        f"more tokens per call, yet not faster: a cycle of {most.label} takes {long:.0f} ms, "
-        f"{drafts:.0f} of them to draft; one of {best.label} {short:.0f}, {others:.0f} to draft"
-    ]
+    named = listed([whose.get(one, one) for one in ahead])
+    said = f"{named[0].upper()}{named[1:]} "
+    said += "was the fastest" if len(ahead) == 1 else "are level (their runs overlap)"
+    if over not in ahead:
+        said, of = f"{said}, at {listed([times[one] for one in ahead])}{of}", ""
+    return said + f"; {first} reached {times[first]}{of}" * (first not in (*ahead, over)) + "."
 
 
 def _spent(row: Row) -> dict[str, float]:
@@ -165,10 +136,10 @@ def _texts(rows: Sequence[Row]) -> str:
     return "text not compared" if None in known else "same text ✓"
 
 
-def told(said: Sequence[str]) -> str:
+def told(said: Sequence[str], lead: str = "") -> str:
     """A verdict as HTML: a headline, then short facts."""
     facts = "".join(f"<b>{escape(fact)}</b>" for fact in said[1:])
-    return f'<p class="conclusion">{escape(said[0])}</p>{facts}' if said else ""
+    return f'<p class="conclusion">{lead}{escape(said[0])}</p>{facts}' if said else ""
 
 
 def charts(rows: Sequence[Row]) -> dict[str, Any]:

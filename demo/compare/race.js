@@ -44,13 +44,13 @@ export function mount({ element, props, watch }) {
     finish = Math.max(0, ...lanes.map(({ total }) => total));
     const sharing = (place) => place !== null && lanes.filter(({ rank }) => rank === place).length > 1;
     for (const one of lanes) {
-      one.called = one.rank === null ? "" : PLACES[one.rank] + (sharing(one.rank) ? " (tie)" : "");
+      one.called = one.rank === null ? "" : (sharing(one.rank) ? "= " : "") + PLACES[one.rank];
       one.fill.style.width = `${(100 * one.total) / finish}%`;
     }
-    const which = race.repeats > 1 ? `, the median of ${race.repeats},` : "";
-    const tie = lanes.some(({ rank }) => sharing(rank)) ? " Tie: their repeats overlap." : "";
+    const which = race.repeats > 1 ? `the median of its ${race.repeats} runs` : "its run";
+    const level = lanes.some(({ rank }) => sharing(rank)) ? " =: level, their runs overlap." : "";
     const whose = race.recorded ? ` Recorded with the prompt “${race.recorded}”` : "";
-    note.textContent = `A shorter bar is faster. Each ran alone; its run${which} is replayed in real time.${tie}${whose}`;
+    note.textContent = `A shorter bar is faster. Each ran alone; ${which} is replayed in real time.${level}${whose}`;
     root.dataset.race = race.id;
     player.seek(Infinity);
     if (!calm.matches) watchFor();

@@ -71,7 +71,7 @@ def build(shared: Shared) -> gr.Textbox:
         if not FEWEST <= len(methods) <= MOST:
             return f"<p>Choose {FEWEST} to {MOST} methods.</p>"
         time = recorded_time(there.get(target), methods, repeats, tokens)
-        return f"<p>{repeats * len(methods)} runs, in turns{time}.</p>"
+        return f"<p>{repeats * len(methods)} runs, in turns<span>{time}</span>.</p>"
 
     gr.on(
         [shared.page.load, *(one.change for one in planned)], plan_of, planned, plan,

@@ -52,7 +52,7 @@ def speed(traces: Sequence[Trace]) -> Spread | None:
 def ratio(ours: Spread | None, base: Spread | None) -> float | str | None:
     """The ratio of two speeds; only "faster" or "slower" where runs of one method differ by more
     than STEADY; None where the two ranges overlap: then nothing is claimed."""
-    if not ours or not base or ours.close_to(base):
+    if not ours or not base or (ours.overlaps(base) and (ours.known or base.known)):
         return None
     if max(one.high / one.low for one in (ours, base)) > STEADY:
         return "faster" if ours.middle > base.middle else "slower"

@@ -1,6 +1,7 @@
 """Side by side: the plan, the rows, the race, the verdict, and what the tab tells the page."""
 
 import json
+import re
 from dataclasses import replace
 
 import gradio as gr
@@ -167,6 +168,7 @@ def test_a_mistake_gets_a_sentence_and_leaves_the_results(loads, visit):
 def test_stop_keeps_what_is_finished_and_leaves_earlier_results(visit, breaks):
     for output in outputs_of(visit, tokens=500):
         if output["status"] != gr.skip() and "run 3 of 4" in output["status"]["text"]:
+            assert re.search("<b>MoA N=1, 1 of 2 runs: .+ tokens/s</b>", output["verdict"])
             visit.ended.set()
     assert output["status"]["text"] == "Stopped: 2 of 4 runs had finished; these are shown."
     assert list(output["table"]["value"]["Runs"]) == ["1", "1"]
@@ -190,7 +192,8 @@ def ranks(rates):
     return [lane["rank"] for lane in race(made)["lanes"]]
 
 
-def test_methods_that_are_too_close_to_call_share_a_place():
+def test_methods_whose_runs_overlap_share_a_place_as_in_the_headline():
     rates = {"moa-n1": (100, 98, 102), "eagle2": (99, 97, 101), "vanilla": (60, 59, 61)}
     assert ranks(rates) == [0, 0, 2]
     assert ranks(rates | {"vanilla": (120, 119, 121)}) == [1, 1, 0]
+    assert ranks(rates | {"moa-n1": (100, 50, 150)}) == [0, 0, 0]  # all overlap the first
