@@ -117,7 +117,7 @@ export function show() {
   const words = [...offer, ...(last.length ? last : each), ...(quiet ? [hint] : [])].join(" ");
   const said = document.querySelector("#net-status .status-line");
   if (said.dataset.kind !== "error" && said.textContent !== words) said.textContent = words;
-  if (!running) tell(lanes.flatMap(({ needed }) => needed ?? []));
+  tell(lanes.flatMap(({ needed }) => needed));
   const share = lanes.find((lane) => lane.share)?.share;
   const bar = document.querySelector("#net-status progress");
   bar.hidden = !share;

@@ -6,8 +6,10 @@ import { Device } from "../device/js/device.js";
 import { join, show as showBar } from "./bar.js";
 
 const median = (values) => [...values].sort((one, other) => one - other)[values.length >> 1];
-const KEY = { accepted: "guessed right", plain: "the target’s own", offline: "written offline" };
-const AFTER = { confirmed: "then confirmed", changed: "then changed by the target" };
+const KEY = {
+  accepted: "guessed right", plain: "the target’s own", offline: "written offline", // style.css: where it is
+  confirmed: "written offline, then kept", changed: "written offline, then replaced",
+};
 export const amount = (count) => count < 1e3 ? `${count.toFixed(0)} B` : (count < 1e6 ? `${(count / 1e3).toFixed(1)} kB` : `${(count / 1e6).toFixed(1)} MB`);
 
 /** props.lane: its place; props.recorded: lines of a run to begin with. */
@@ -15,14 +17,14 @@ export function mount({ element, props }) {
   const root = element.firstElementChild;
   const lane = new DeviceLane(root, props.lane);
   const edge = add(el("li"), el("span", "edge"), " ends a round trip");
-  root.prepend(lane.shown.root, add(legendOf(...Object.entries({ ...KEY, ...AFTER })), edge));
+  root.prepend(lane.shown.root, add(legendOf(...Object.entries(KEY)), edge));
   join(lane, props.lane);
   if (props.recorded) lane.play(props.recorded);
 }
 
 class DeviceLane {
   constructor(box, place) {
-    Object.assign(this, { box, state: "idle", said: "", share: null, sums: null, loaded: null, needed: null });
+    Object.assign(this, { box, state: "idle", said: "", share: null, sums: null, loaded: null });
     this.device = new Device((event) => this.#hear(event));
     this.shown = new Lane(place ? "rival" : "drafter", "Drafter");
     this.notes = new Map([...box.querySelectorAll("[data-figure]")].map((node) => [node, node.nextElementSibling.textContent]));
@@ -34,16 +36,16 @@ class DeviceLane {
     this.shown.begin({ run, label }, { badge: "recorded", lines });
     this.shown.draw(Infinity);
     const { text } = this.shown.view;
-    const healed = text.querySelector(".changed"); // what a cut does comes into sight
+    const healed = text.querySelector(".changed"); // what a cut does comes into sight, below whole lines
     new ResizeObserver((_, watcher) => {
       if (!text.clientHeight) return; // its tab is not open
       watcher.disconnect();
-      if (healed?.isConnected) text.scrollTop += healed.getBoundingClientRect().top - text.getBoundingClientRect().top - text.clientHeight / 2;
+      const line = parseFloat(getComputedStyle(text).lineHeight);
+      if (healed?.isConnected) text.scrollTop = line * Math.round((healed.offsetTop - text.offsetTop) / line - 3);
     }).observe(text);
     const { alone, confirmed, changed } = this.#offline;
     this.#figure("tau", (this.shown.tau ?? 0).toFixed(2));
     this.#figure("alone", String(alone), `recorded; ${confirmed} confirmed, ${changed} changed`);
-    for (const [node] of this.notes) node.parentNode.classList.toggle("unknown", node.textContent === "–");
   }
 
   choose(name, title) {
@@ -76,7 +78,7 @@ class DeviceLane {
   }
 
   start(asked) {
-    Object.assign(this, { state: "running", needed: null });
+    Object.assign(this, { state: "running", patience: asked.patience / 1000 });
     this.sums = { trips: [], levels: [], first: null, bytes: null };
     this.#clear();
     this.shown.begin({ run: String(performance.now()), label: this.title }, { arrival: true });
@@ -143,7 +145,7 @@ class DeviceLane {
   on_link_down() {
     this.state = "lost";
     this.shown.hold(true);
-    this.#say("The connection is lost: the drafter writes on alone, in this browser.");
+    this.#say(`The connection is lost: the drafter writes on alone. Restore it, and the target checks this text; the run ends ${this.patience} s after its last word.`);
   }
 
   on_offline_token() {
@@ -159,13 +161,18 @@ class DeviceLane {
   on_finished({ line, parted }) {
     this.state = "done";
     const { confirmed, changed, waits } = this.#offline;
-    const count = this.shown.pace[0] + waits; // plain decoding needs a round trip for each
-    this.needed = [{ name: this.title, calls: this.shown.calls, count }];
-    const said = [`${many(count, "token")} in ${many(this.shown.calls, "round trip")} instead of ${count}; ${ENDINGS[line.end]}.`];
+    const { calls, pace: [count] } = this.shown;
+    const said = [`${many(count, "token")} in ${many(calls, "round trip")}${waits ? "" : ` instead of ${count}`}; ${ENDINGS[line.end]}.`];
     if (confirmed + changed) said.push(this.#healed(parted));
-    if (waits) said.push(`The last ${many(waits, "token")} were written offline and not verified.`);
+    if (waits) said.push(`${waits} more were written offline and never checked: run again, and restore the connection sooner.`);
     this.#tell();
     this.#say(said.join(" "));
+  }
+
+  /** Of a run of one's own: round trips so far, and those without a drafter, one for each token. */
+  get needed() {
+    const { calls, pace: [count] } = this.shown;
+    return this.sums && calls ? [{ name: this.title, calls, count }] : [];
   }
 
   #healed(parted) {
@@ -188,6 +195,7 @@ class DeviceLane {
     const { trips, levels, first, bytes } = this.sums;
     const { tau, pace: [tokens], cycles: { length: cycles } } = this.shown;
     const { alone, confirmed, changed, waits } = this.#offline;
+    showBar();
     if (levels.length > 1) this.#figure("level", `${median(levels.slice(1)).toFixed(1)} ms`);
     if (!cycles) return;
     const more = tokens - 1;

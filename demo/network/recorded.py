@@ -6,7 +6,7 @@ from html import escape
 import plotly.graph_objects as go
 
 from demo.common.by_method import NAMES, lines
-from demo.common.figures import listed, many
+from demo.common.figures import many
 from demo.common.methods import label
 from moa_core.bench.link import DIRECT
 from moa_core.bench.records import ALL, Row, select
@@ -48,22 +48,7 @@ def own_words(one: Row) -> str:
         "tokens written alone are the target’s own, up to the first that is not. The connection "
         f"was cut after so much of the answer ({escape(about)}):</p>"
         f"<table class='beside'><thead><tr><td></td>{heads}</tr></thead><tbody>{body}</tbody>"
-        f"</table>{plausible(one)}"
-    )
-
-
-def plausible(one: Row) -> str:
-    """Whose text alone the target finds the most plausible, after which cuts."""
-    rows = [row for row in select(one["rows"], kind=ALL)
-            if row["method"] != "target" and row.get("log_prob")]  # fmt: skip
-    cuts: dict[str, list[str]] = {}
-    for cut in sorted({row["cut"] for row in rows}):
-        liked = max(select(rows, cut=cut), key=lambda row: row["log_prob"])
-        cuts.setdefault(liked["method"], []).append(f"{100 * cut:.0f}")
-    best = [f"{escape(label(name))}’s after {listed(at, 'or')} %" for name, at in cuts.items()]
-    return (
-        f"<p>To the target, the most plausible text written alone is {listed(best)}. A text that "
-        "repeats itself is plausible, too.</p>"
+        "</table><p>A text that repeats itself is plausible, too: see the chart.</p>"
     )
 
 

@@ -87,7 +87,8 @@ def test_two_drafters_are_cut_by_one_switch_and_stopped_by_one_button(page):
 
 
 def test_what_a_drafter_saves_is_computed_for_a_round_trip_of_the_visitors(page):
-    page.reload()  # without a run of this page's, the recorded one is told
+    page.reload()
+    page.wait_for_selector("#net-trips .conclusion:has-text('the recorded text')")  # no run yet
     whole = []
     for trip in (0, 100):
         page.get_by_label("Round trip to the server").fill(str(trip))
@@ -114,6 +115,19 @@ def test_a_cycle_that_the_end_cuts_short_counts_what_was_written_as_on_the_other
     assert figure(page, "tau") == "1.00"  # one token was left to write
 
 
+def test_what_is_written_offline_saves_no_round_trips(page):
+    page.get_by_label("MoA N=0", exact=True).check()
+    cut_after(page, 2)
+    page.wait_for_selector(f"{TEXT} .token[data-token=offline]")
+    assert "Restore it, and the target checks" in status(page, "net-")
+    assert "your text waits" in page.inner_text("#net-trips .conclusion"), "not the recorded text"
+    page.click("#net-stop")
+    wait_for_status(page, "; stopped by you. ", "net-")
+    said, verified = status(page, "net-"), count(page, ":not(.offline):not(.rejected)")
+    assert re.match(rf"{verified} tokens? in \d+ round trips?; stopped", said)
+    assert f"{count(page, '.offline')} more were written offline" in said
+
+
 def test_cut_while_text_streams_the_drafter_goes_on_and_the_text_heals(page):
     page.get_by_label("MoA N=0", exact=True).check()
     cut_after(page, 3)
@@ -137,6 +151,7 @@ def test_cut_while_text_streams_the_drafter_goes_on_and_the_text_heals(page):
     assert count(page, "[data-token=accepted]") and count(page, "[data-token=bonus]")
     if count(page, ".changed"):
         assert "from token " in said
+    page.click("#net-view summary")
     assert float(figure(page, "level").split()[0]) > 0
     assert int(figure(page, "trip").split()[0]) >= 150, "the delay is added, and measured"
     assert figure(page, "up").endswith(" B") and figure(page, "down") != "–"
