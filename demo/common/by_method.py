@@ -8,7 +8,7 @@ import plotly.graph_objects as go
 
 from demo.common.charts import DOTTED, INK, PATTERNS, PHASES, bars, beside, chart, line
 from demo.common.figures import Spread
-from demo.common.methods import VANILLA, colour, label
+from demo.common.methods import LOOKUP, VANILLA, colour, label
 
 ROW, ROWS, AROUND = 27, 210, 100  # pixels: per method, of all at most; above and below them
 LETTER = 7.5  # pixels of a label's letter: labels stand right of the axis
@@ -29,7 +29,8 @@ def shown(name: str) -> str:
 
 
 def figures(known: Mapping[str, Spread], title: str, unit: str, digits: int) -> go.Figure:
-    """Bars with whiskers from the lowest to the highest value; dotted: plain decoding.
+    """Bars with whiskers from the lowest to the highest value, striped with n-gram lookup; dotted:
+    plain decoding.
 
     A bar's label has its figure, and its ratio to plain decoding's; τ is such a ratio itself.
     """
@@ -46,9 +47,10 @@ def figures(known: Mapping[str, Spread], title: str, unit: str, digits: int) -> 
         for value, one in zip(values, spreads, strict=True)
     ]
     most = 1.05 * max((one.high for one in spreads), default=1)
+    stripes = ["/" * name.endswith(LOOKUP) for name in known]
     drawn = [
         bars(names, [one.middle for one in spreads], [colour(name) for name in known],
-             hover=words, spreads=spreads, lying=True),
+             pattern=stripes, hover=words, spreads=spreads, lying=True),
         beside([most] * len(names), names, after),  # a column, which no line runs through
     ]  # fmt: skip
     axis = f"{unit} (× plain)" if base else unit

@@ -17,7 +17,10 @@ def rates(key: str, title: str, unit: str, digits: int) -> Chart:
 
     def draw(recording: Recording) -> go.Figure | None:
         known = _each(recording, lambda found: spread(found, key), key)
-        return figures(known, title, unit, digits) if known else None
+        drawn = figures(known, title, unit, digits) if known else None
+        if drawn and key == "tau":  # its interval is over prompts, not over passes
+            drawn.update_traces(error_x_visible=False, selector={"type": "bar"})
+        return drawn
 
     return draw
 

@@ -8,7 +8,8 @@ from typing import Any
 import pandas as pd
 from pandas.io.formats.style import Styler
 
-from demo.common.figures import leaders, listed, many
+from demo.common.figures import leaders, listed, many, name_of
+from demo.live.recording import recording as live
 from demo.results.charts import spread
 from moa_core.bench.methods import PEERS
 from moa_core.bench.paper import Cell, claim, published, ratio
@@ -26,7 +27,7 @@ NOTES = {  # below each chart: how to read it
     ),
     "tau": (
         "Tokens that one call of the model brings on average; alone, it is 1. Speed grows less, "
-        "because guessing takes time. Thin lines: the 95\u00a0% interval over the prompts."
+        "because guessing takes time."
     ),
     "acceptance": "How often at least so many guesses in a row were right.",
     "times": "Without the prompt’s call. “Other”: acceptance, cache and so on.",
@@ -35,7 +36,7 @@ METHODS = (
     "<b>MoA</b>: this page’s drafter; N: layers borrowed from the model (N\u00a0=\u00a01 was "
     "trained least, N\u00a0=\u00a03 longest). <b>EAGLE</b>: drafters of others, as large, trained "
     "here on the same text. <b>N-gram lookup</b>: untrained, it repeats the text so far. "
-    "<b>+ n-gram</b>: both. <b>Plain</b>: the model alone."
+    "<b>+ n-gram</b>, striped: both. <b>Plain</b>: the model alone."
 )
 MEDUSA = " <b>Medusa</b>: a method of others, smaller, and trained far less."
 OTHERS = " <b>transformers, llama.cpp, OpenVINO</b>: other programs, without our drafters."
@@ -149,14 +150,16 @@ def conclusion(recording: Recording) -> tuple[str, str]:
     alone = [name for name in order if name != NGRAM and not name.endswith(LOOKUP)]
     if mine := next((name for name in alone if family(name) == "moa"), ""):
         but = f" ({PACES[paces[mine]]})" * (paces[mine] < 1)
-        said = [f"{label(mine)}: {_over(drafting, [mine])} the speed of the model alone{but}"]
+        said = [
+            f"{label(mine)} writes at {_over(drafting, [mine])} the speed of the model alone{but}"
+        ]
         for place, word in PLACES.items():
             there = [label(name) for name in alone if family(name) != "moa"
                      and pace(drafting[mine], drafting[name]) == place]  # fmt: skip
             said += [f"{word} {listed(there)}"] * bool(there)
         sentences.append(", ".join(said))
     if mixed := [name for name in order if name.endswith(LOOKUP)]:
-        sentences.append(f"With n-gram lookup, drafters reach {_over(drafting, mixed)}")
+        sentences.append(f"Joined with n-gram lookup, drafters reach {_over(drafting, mixed)}")
     if not any(family(name.removesuffix(LOOKUP)) == "moa" for name in ahead):
         sentences.append(f"Fastest: {listed([*map(label, ahead)])}, {_over(drafting, ahead)}")
     (most, count), *rest = Counter(paces.values()).items()
@@ -178,8 +181,8 @@ def _why_train(drafting: dict[str, dict[str, Any]], mixed: Sequence[str]) -> str
     more = [100 * (drafting[name]["speedup"] / lookup["speedup"] - 1) for name in mixed]
     share = " to ".join(dict.fromkeys((f"{min(more):.0f}", f"{max(more):.0f}")))
     return (
-        f" Why train a drafter? N-gram lookup alone reaches {lookup['speedup']:.2f} ×; with a "
-        f"drafter, it is {share} % faster."
+        f" Why train a drafter? N-gram lookup alone reaches {lookup['speedup']:.2f} ×; joined with "
+        f"a trained drafter, {share} % more."
     )
 
 
@@ -189,16 +192,19 @@ def _over(drafting: dict[str, dict[str, Any]], names: Sequence[str]) -> str:
     return f"{' to '.join(dict.fromkeys(ends))} ×"
 
 
-def by_kind(recording: Recording, name: str) -> str:
+def by_kind(found: Recording, name: str) -> str:
     """From the least to the most that a method gains on a kind of prompt, if recorded."""
-    rates = ([recording.figures(one, kind) for one in (name, VANILLA)] for kind in recording.kinds)
+    rates = ([found.figures(one, kind) for one in (name, VANILLA)] for kind in found.kinds)
     gains = [gain.value for both in rates if (gain := ratio(*both, "tokens_per_second"))]
     if not gains:
         return ""
-    return (
-        f" By kind of prompt, {label(name)} has {min(gains):.2f} to {max(gains):.2f} × (Live: one "
-        "prompt)."
-    )
+    said = f" By kind of prompt, {label(name)} has {min(gains):.2f} to {max(gains):.2f} ×"
+    alike = found.target, f"tree {found.results['settings'].get('tree')}", found.precision
+    if (shown := live()) and all(one in shown.measured["about"] for one in alike):
+        over = shown.measured["over"][VANILLA]
+        if name_of(shown.trace) == name and isinstance(over, float):
+            said += f"; on the one prompt in Live, {over:.2f} ×"
+    return said + "."
 
 
 def papers_means() -> dict[str, Cell]:
@@ -235,7 +241,7 @@ def headline(recording: Recording) -> str:
     spreads = [one.get("tokens_per_second_spread") or (0, 0) for one in every]
     once = all(low == high for low, high in spreads)
     near = f"they ran once and differ by less than {100 * ALIKE:.0f} %"
-    level = f" Level: {near if once else 'runs overlap'}." * (PLACES[0] in short)
+    level = f" “Level”: {near if once else 'their runs overlap'}." * (PLACES[0] in short)
     return (
         f'<div class="record-claims"><p class="conclusion">{escape(short)}</p>'
         f"<p>{escape(which + level)}</p>"

@@ -36,11 +36,11 @@ def family(name: str) -> str:
 
 
 def label(name: str) -> str:
-    """moa-n1 -> MoA N=1, eagle2 -> EAGLE-2, moa-n0+ngram -> MoA + n-gram."""
+    """moa-n1 -> MoA N=1, eagle2 -> EAGLE-2, moa-n0+ngram -> MoA N=0 + n-gram."""
     from moa_core.drafters.registry import METHODS  # imports torch, which --help avoids
 
     if name.endswith(LOOKUP):
-        return f"{label(name.removesuffix(LOOKUP)).removesuffix(' N=0')} + n-gram"
+        return f"{label(name.removesuffix(LOOKUP))} + n-gram"
     kind = METHODS.get(family(name))
     words = kind.label if kind else LABELS.get(name, name)
     return f"{words} N={tli_of(name)}" if family(name) == "moa" else words

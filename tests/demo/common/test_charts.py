@@ -131,6 +131,13 @@ def test_acceptance_in_percent_and_nothing_where_no_path_reached():
     assert grid.z[0] == pytest.approx([90, 40]) and list(grid.z[1]) == [50, None]
 
 
+def test_thin_lines_are_ranges_of_passes_and_stripes_mean_n_gram_lookup():
+    one = recording(moa_n0=figures(2, 9, 1), **{"moa_n0+ngram": figures(3, 8, 1)})
+    speed, tau = (RESULTS[name](one).data[0] for name in ("speed", "tau"))
+    assert speed.error_x.visible and not tau.error_x.visible
+    assert speed.y == ("MoA N=0", "MoA N=0 + n-gram") and speed.marker.pattern.shape == ("", "/")
+
+
 @pytest.mark.parametrize("name", RESULTS)
 def test_names_from_elsewhere_are_no_markup(name):
     figure = RESULTS[name](recording(**{"<i>y</i>": figures(2, 9)}))

@@ -2,6 +2,7 @@
 
 import json
 import re
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
@@ -64,47 +65,53 @@ def ran(speedup, same=1.0, spread=0.0):
     ("methods", "short", "which"),
     [
         ({"moa_n0": ran(1.28), "eagle2": ran(1.36)},
-         "MoA N=0: 1.28 × the speed of the model alone, behind EAGLE-2. Fastest: EAGLE-2, 1.36 ×.",
+         "MoA N=0 writes at 1.28 × the speed of the model alone, behind EAGLE-2. "
+         "Fastest: EAGLE-2, 1.36 ×.",
          "all 2 methods with guesses are faster. The text stays the same."),
         ({"moa_n0": ran(1.28, spread=2), "eagle2": ran(1.31, spread=1), "ngram": ran(1.0),
           "medusa": ran(0.9, spread=1), "moa_n0+ngram": ran(1.4), "eagle2+ngram": ran(1.5)},
-         "MoA N=0: 1.28 × the speed of the model alone, level with EAGLE-2, ahead of Medusa. "
-         "With n-gram lookup, drafters reach 1.40 to 1.50 ×. Fastest: EAGLE-2 + n-gram, 1.50 ×.",
+         "MoA N=0 writes at 1.28 × the speed of the model alone, level with EAGLE-2, ahead of "
+         "Medusa. Joined with n-gram lookup, drafters reach 1.40 to 1.50 ×. Fastest: EAGLE-2 + "
+         "n-gram, 1.50 ×.",
          "4 of 6 methods with guesses are faster, 1 about as fast, 1 slower. "
-         "The text stays the same. Why train a drafter? N-gram lookup alone reaches 1.00 ×; with a "
-         "drafter, it is 40 to 50 % faster."),
+         "The text stays the same. Why train a drafter? N-gram lookup alone reaches 1.00 ×; "
+         "joined with a trained drafter, 40 to 50 % more."),
         ({"moa_n0": ran(1.2), "ngram": ran(1.3), "moa_n0+ngram": ran(1.32)},  # nothing is added
-         "MoA N=0: 1.20 × the speed of the model alone. With n-gram lookup, drafters reach 1.32 ×.",
+         "MoA N=0 writes at 1.20 × the speed of the model alone. Joined with n-gram lookup, "
+         "drafters reach 1.32 ×.",
          "all 3 methods with guesses are faster. The text stays the same."),
         ({"moa_n0": ran(0.74), "moa_n1": ran(0.97), "ngram": ran(1.08, 0.9)},
-         "MoA N=1: 0.97 × the speed of the model alone (about as fast). "
+         "MoA N=1 writes at 0.97 × the speed of the model alone (about as fast). "
          "Fastest: N-gram lookup, 1.08 ×.",
          "1 of 3 methods with guesses are faster, 1 about as fast, 1 slower."),
         ({"moa_n0": ran(1.2, spread=2.5), "vanilla": ran(1, spread=1)},  # their passes overlap
-         "MoA N=0: 1.20 × the speed of the model alone (about as fast).",
+         "MoA N=0 writes at 1.20 × the speed of the model alone (about as fast).",
          "all 1 methods with guesses are about as fast. The text stays the same. "
-         "By kind of prompt, MoA N=0 has 1.17 to 1.18 × (Live: one prompt)."),
+         "By kind of prompt, MoA N=0 has 1.17 to 1.18 ×; on the one prompt in Live, 1.50 ×."),
         ({"moa_n0": ran(0.9), "eagle2": ran(0.8)},
-         "MoA N=0: 0.90 × the speed of the model alone (slower), ahead of EAGLE-2.",
+         "MoA N=0 writes at 0.90 × the speed of the model alone (slower), ahead of EAGLE-2.",
          "all 2 methods with guesses are slower. The text stays the same."),
         ({"eagle2": ran(1.2)}, "Fastest: EAGLE-2, 1.20 ×.",
          "all 1 methods with guesses are faster. The text stays the same."),
         ({"vanilla": ran(1), "hf_generate": {**ran(2), "tree": None}}, "", ""),  # nothing drafts
     ],
 )  # fmt: skip
-def test_the_conclusion_says_whether_drafting_pays(methods, short, which):
+def test_the_conclusion_says_whether_drafting_pays(methods, short, which, monkeypatch):
+    measured = {"about": "tiny · tree None · float32", "over": {"vanilla": 1.5}}
+    played = SimpleNamespace(trace=Trace({"method": "moa-n0"}), measured=measured)
+    monkeypatch.setattr("demo.results.table.live", lambda: played)
     found = conclusion(recording(**methods))
     assert found == (short, which and f"Against the model alone, {which}")
 
 
 @pytest.mark.parametrize(
     ("other", "spread", "level"),
-    [(9, 0, "they ran once and differ by less than 5 %"), (9, 1, "runs overlap"),
+    [(9, 0, "they ran once and differ by less than 5 %"), (9, 1, "their runs overlap"),
      (5, 0, "")],
 )  # fmt: skip
 def test_level_is_explained_where_the_headline_says_it(other, spread, level):
     said = headline(recording(moa_n0=figures(2, 9, spread), eagle2=figures(2, other, spread)))
-    assert (f" Level: {level}." in said) == ("level with" in said) == bool(level)
+    assert (f" “Level”: {level}." in said) == ("level with" in said) == bool(level)
 
 
 def test_the_papers_figures_are_apart_and_without_the_flagged_cells():

@@ -131,7 +131,7 @@ def test_the_claim_is_computed_from_the_file():
         "EAGLE-3’s tokens per second."
     )
     methods["eagle2+ngram"] = {"tokens_per_second": 60.0, "tokens_per_second_spread": [59, 61]}
-    assert said().endswith(". MoA + n-gram writes 1.50 × EAGLE-2 + n-gram’s tokens per second.")
+    assert said().endswith(". MoA N=0 + n-gram writes 1.50 × EAGLE-2 + n-gram’s tokens per second.")
     del methods["moa-n0"]["tokens_per_second_spread"], methods["eagle2+ngram"]  # a single pass
     gain = f"(the paper: {papers_ratios(published())[0]:.2f} ×)"
     assert said() == f"MoA N=1 yields 1.50 × EAGLE-2’s {gain} tokens per model call."
