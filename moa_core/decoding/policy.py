@@ -195,9 +195,10 @@ class Sizer(Sizing):
     def to_expand(self, level: Sequence[Node], depth: int, limit: TreeSettings) -> int:
         if depth >= limit.depth:
             return 0
+        level = level[: limit.breadth]
         if not self.known.ready:
             return min(self.start.breadth, len(level)) if depth < self.start.depth else 0
-        return self.known.to_expand([node.log_prob for node in level[: limit.breadth]])
+        return self.known.to_expand([node.log_prob for node in level])
 
     def drafted(self, expanded: int) -> None:
         start, self._now = self._now, self.clock()

@@ -123,6 +123,18 @@ def test_no_tree_is_larger_than_its_limits_and_every_parent_comes_first():
     assert grow(1, torch.full((40,), math.nan), world.expand, AUTO, world.sizer).tokens == (1,)
 
 
+def test_a_first_tree_keeps_to_the_limits_too():
+    world, widths = World(), []
+
+    def expand(frontier: Frontier) -> Tensor:
+        widths.append(len(frontier.tokens))
+        return world.expand(frontier)
+
+    limit = TreeSettings(5, 3, 9, auto=True)
+    tree = grow(1, world.logits[1], expand, limit, Sizer(TreeSettings(9, 8, 99)))
+    assert widths == [3] * 4 and len(tree) == 10  # a cache has slots for no more
+
+
 def run(target: Target, drafter: Drafter, prompt: list[int], **settings: Any) -> Trace:
     return traced(target, drafter, prompt, **{"max_new_tokens": 30, "tree": AUTO, **settings})
 
