@@ -154,22 +154,21 @@ class Pair:
             clock.lap("network")
             yield LinkDown(lost.silent)
         began = monotonic()
-        while True:
+        while not self._should_stop():
             writer = alone if alone is not None and alone.able else None
             back = self._far.back(0 if writer else LOOK)
             spent = clock.lap("network")
-            waited += 0.0 if writer else spent
             if back:
                 try:
                     found = question()
                 except LinkLost:
-                    continue
-                yield LinkBack(monotonic() - began, len(alone.tokens) if alone else 0)
-                return found, self._far.traffic
-            if self._should_stop():
-                raise Unanswered("stopped")
+                    spent += clock.lap("network")
+                else:
+                    yield LinkBack(monotonic() - began, len(alone.tokens) if alone else 0)
+                    return found, self._far.traffic
             if writer:
                 written = writer.step()
                 yield replace(written, seconds=clock.lap("draft"))
-            elif waited > self._patience:
+            elif (waited := waited + spent) > self._patience:
                 raise Unanswered("offline")
+        raise Unanswered("stopped")

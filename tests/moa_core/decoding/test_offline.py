@@ -191,6 +191,16 @@ def test_who_cannot_write_yet_or_at_all_waits(method, question):
     assert gone.reason == "offline" and len(gone.of(Prefilled)) == min(question, 1)
 
 
+@pytest.mark.parametrize(("patience", "reason"), [(0, "offline"), (9, "stopped")])
+def test_a_link_that_is_back_only_to_be_lost_again_can_be_given_up(monkeypatch, patience, reason):
+    monkeypatch.setattr(Flaky, "back", lambda *_: True)
+    losses, looks = dict.fromkeys(range(2, 500), (False, 1)), iter([False] * 10)
+    trace = run(
+        tiny_target(), Vanilla(), losses, patience=patience, should_stop=lambda: next(looks, True)
+    )
+    assert trace.reason == reason and len(trace.of(LinkDown)) == 1
+
+
 def test_a_link_lost_in_the_prefill_is_part_of_its_time_and_all_traffic_is_told(monkeypatch):
     passed = clocked(monkeypatch, {})
     monkeypatch.setattr(Flaky, "back", lambda *_: passed(1.0) >= 3.0)
