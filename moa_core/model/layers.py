@@ -51,7 +51,7 @@ class Rope:
         )
         self.parameters = dict(parameters)
         self._source = LlamaRotaryEmbedding(config)
-        self._tables: dict[tuple[torch.device, torch.dtype], tuple[Tensor, Tensor, Tensor]] = {}
+        self._tables: dict[Any, tuple[Tensor, Tensor, Tensor]] = {}  # by device, dtype and count
         self._count = 0
         self.reserve(min(context, 1024))
 
@@ -79,14 +79,13 @@ class Rope:
 
     def _as(self, like: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """The table [2, T, d] with `like`'s device and dtype, and its halves [1, 1, T, d]."""
-        key, count = (like.device, like.dtype), self._count
+        # The count is in the key because another thread may reserve more meanwhile.
+        key = device, dtype, count = like.device, like.dtype, self._count
         if (found := self._tables.get(key)) is None:
             with torch.inference_mode(False):  # training may use it later
-                table = self._table(count).to(*key)
+                table = self._table(count).to(device, dtype)
                 cos, sin = table[:, None, None]
-                found = table, cos, sin
-            if count == self._count:  # another thread may have reserved more meanwhile
-                self._tables[key] = found
+            found = self._tables[key] = table, cos, sin
         return found
 
     def _table(self, count: int) -> Tensor:

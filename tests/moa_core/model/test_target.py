@@ -119,6 +119,19 @@ def test_positions_reach_as_far_as_was_reserved():
         assert cos[0, 0, 0, 0] == pytest.approx(math.cos(count - 1), abs=1e-4)
 
 
+def test_a_table_that_another_thread_outgrows_is_not_used_again(monkeypatch):
+    rope, like = Rope(8, {"rope_type": "default", "rope_theta": 1e4}, 4096), torch.empty(0)
+
+    class Overtaken(dict[Any, Any]):
+        def __setitem__(self, key: Any, found: Any) -> None:
+            rope.reserve(1025)  # as another thread does just before a table is kept
+            super().__setitem__(key, found)
+
+    monkeypatch.setattr(rope, "_tables", Overtaken())
+    rope.span(0, 1, like)
+    assert rope.span(1024, 1025, like)[0].shape == (1, 1, 1, 8)
+
+
 def test_weights_are_held_once_and_saved_as_they_were_after_decoding(tmp_path):
     target = tiny_target()
     ours, theirs = target.own[1][-1], target.layers[-1]
