@@ -10,6 +10,7 @@ from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedModel
 
 from moa_core.drafters.base import Reader, ServerOutputs
 from moa_core.drafters.trained import LAYER, Files, Trained, initialised, widened
+from moa_core.errors import is_whole
 from moa_core.model.layers import rows_mask
 from moa_core.model.target import Matrix, Target
 from moa_core.untrusted import Whole
@@ -56,7 +57,7 @@ class IndependentDrafter(Trained, Reader):
 
     @classmethod
     def recognises(cls, config: Mapping[str, Any], tensors: Collection[str]) -> bool:
-        return (config.get("num_hidden_layers") or 0) > 1
+        return is_whole(config.get("num_hidden_layers"), 2)
 
     @classmethod
     def sizes(cls, files: Files, target: Target) -> LlamaConfig:

@@ -83,6 +83,7 @@ def test_layers_are_known_before_the_target(bundle, tmp_path):
         ({"architectures": ["MOASpec"], "num_hidden_layers": 32}, "moa-n0"), ({}, "given"),
         ({"num_hidden_layers": 1}, "eagle2"), ({"num_hidden_layers": 4}, "independent"),
         ({"drafter": {"method": ["moa"]}, "architectures": {"a": "b"}}, "given"),
+        ({"num_hidden_layers": "4"}, "given"),
     ],
 )  # fmt: skip
 def test_a_drafters_method_is_known_by_its_config(tmp_path, config, method):
