@@ -45,13 +45,15 @@ class Eagle3Trainee(Trainee):
         return loss, {"cross_entropy": entropies[0], "last": entropies[-1]}
 
     def missing(self, batch: Batch, lesson: Lesson, masks: Masks) -> tuple[Tensor, Tensor]:
-        (found, _), *_ = self.features(batch, lesson, batch.rows[:, None])
+        ((found, _),) = self.features(batch, lesson)
         return lesson.hidden[:, 1:] / self.net.norm.weight - found, predictable(batch)[:, 1:]
 
-    def features(self, batch: Batch, lesson: Lesson, chosen: Tensor) -> list[tuple[Tensor, Tensor]]:
+    def features(
+        self, batch: Batch, lesson: Lesson, chosen: Tensor | None = None
+    ) -> list[tuple[Tensor, Tensor]]:
         """The net's output for each draft in a row [B, n, E], and its rows [B, n].
 
-        chosen  rows [B, m] that are drafted on from; of the first draft, all rows are made
+        chosen  rows [B, m] that are drafted on from; None: only the first draft, made in all rows
         """
         layers, count = self.net.config.layers, len(self._target[0].layers)
         tapped = torch.cat([lesson.entering[count - layer][:, :-1] for layer in layers], -1)
@@ -61,8 +63,8 @@ class Eagle3Trainee(Trainee):
         row = torch.arange(len(hidden), device=hidden.device)[:, None]
         held: list[tuple[Tensor, Tensor]] = []
         found: list[tuple[Tensor, Tensor]] = []
-        for step in range(UNROLLED):
-            if step == 1:
+        for step in range(1 if chosen is None else UNROLLED):
+            if chosen is not None and step == 1:
                 hidden, visible, places = hidden[row, chosen], visible[row, :, chosen], chosen
                 visible = visible.transpose(1, 2)  # [B, 1, m, T - 1]
             # Padding behind the end of the row has no loss.

@@ -33,6 +33,15 @@ def test_a_medusa_head_starts_as_what_best_foretells_the_state_at_its_place(targ
 
 
 @torch.no_grad()
+def test_what_eagle3_lacks_in_a_row_does_not_depend_on_the_rows_before(target):
+    drafter = fresh("eagle3", target, 0)
+    trained, batch = trainee(drafter, target, Weights()), one_reply(torch.ones(2, 40).long(), 6)
+    lesson = teach(target, batch, {len(target.layers) - at for at in drafter.net.config.layers})
+    late = batch._replace(rows=torch.tensor([60, 61]))  # the last of an update with short rows
+    assert torch.equal(*(trained.missing(each, lesson, None)[0] for each in (batch, late)))
+
+
+@torch.no_grad()
 @pytest.mark.parametrize("method", ["moa-n0", "eagle2", "tandem"])
 def test_first_weights_bring_a_drafter_close_to_the_targets_states(method, target):
     drafter = fresh(method, target, 0)
