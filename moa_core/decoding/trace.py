@@ -271,11 +271,13 @@ def fits(drafted: Drafted, verified: Verified) -> bool:
         tree.parents, tree.depths, tree.log_probs, verified.choices, verified.choice_probs,
         verified.draft_probs,
     )  # fmt: skip
-    if not count or any(len(column) != count for column in columns) or tree.parents[0] != -1:
+    if not count or any(len(column) != count for column in columns):
         return False
     path, above = verified.path, list(enumerate(tree.parents))[1:]
     return (
-        all(0 <= parent < node for node, parent in above)
+        (tree.parents[0], tree.depths[0]) == (-1, 0)
+        and all(0 <= parent < node for node, parent in above)
+        and all(tree.depths[node] == tree.depths[up] + 1 for node, up in above)
         # No child is more probable than its parent, except by rounding.
         and all(tree.log_probs[node] <= tree.log_probs[up] + 0.001 for node, up in above)
         and all(0 < node < count for node in path)

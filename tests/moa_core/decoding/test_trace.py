@@ -61,6 +61,7 @@ WRONG: list[tuple[tuple[str | int, ...], Any]] = [  # where, and what is there i
         [1, 2], {**TREE, "colours": []}, {**TREE, "tokens": 4}, {"tokens": [1, 2]},
         # A node below itself has no end, and a draft of e to the 1e9 no number.
         {**TREE, "parents": [0, 0]}, {**TREE, "parents": [-1, 1]}, {**TREE, "parents": [-1]},
+        {**TREE, "depths": [0, 2]}, {**TREE, "depths": [1, 2]},
         {**TREE, "log_probs": [0, 1e9]}, {**TREE, "log_probs": [0]},
     )),
     *((("events", 1, "seconds"), value) for value in (1e300, -1e300, 10**400, True, "1", None)),
