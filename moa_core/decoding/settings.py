@@ -4,6 +4,7 @@ import platform
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from numbers import Real
+from operator import index
 from typing import Any
 
 import torch
@@ -47,7 +48,7 @@ class Text:
     except the newest."""
 
     def __init__(self, prompt_ids: Sequence[int], settings: Settings, target: Target) -> None:
-        self.ids = list(prompt_ids)
+        self.ids = list(map(index, prompt_ids))  # numpy's numbers become int, for the trace
         self.eos_ids = settings.ends(target)
         self._context = target.context
         wanted, room = settings.max_new_tokens, target.context - len(prompt_ids)

@@ -236,7 +236,8 @@ class Trace:
 
     def to_json(self) -> str:
         events = [{"event": type(event).__name__, **asdict(event)} for event in self.events]
-        return json.dumps({"version": VERSION, "about": plain(self.about), "events": events})
+        whole = {"version": VERSION, "about": plain(self.about), "events": events}
+        return json.dumps(whole, default=float)  # numpy's numbers, in settings
 
     @classmethod
     def from_json(cls, text: str) -> Trace:

@@ -3,10 +3,12 @@
 import json
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from moa_core.decoding.decode import Settings, about, decode
 from moa_core.decoding.trace import (
     Drafted,
     Finished,
@@ -18,6 +20,8 @@ from moa_core.decoding.trace import (
     Verified,
 )
 from moa_core.decoding.tree import DraftTree
+from moa_core.decoding.verify import Sampling
+from moa_core.drafters.base import Vanilla
 from moa_core.errors import UserError
 from tests.models import tiny_target, traced, worded_trace
 from tests.mutations import mutated
@@ -139,6 +143,14 @@ TRACES = st.builds(
 @given(TRACES)
 def test_a_trace_comes_back_as_it_went(trace):
     assert Trace.from_json(trace.to_json()) == trace
+
+
+def test_numbers_of_numpy_are_saved_as_any_others():
+    target, drafter, trace = tiny_target(), Vanilla(), Trace()
+    settings = Settings(3, sampling=Sampling(np.float32(0.5)))
+    trace.about |= about(target, drafter, settings)
+    trace.events += decode(target, drafter, list(np.array([5, 9])), settings)
+    assert Trace.from_json(trace.to_json()).events == trace.events
 
 
 def read(text: str) -> Trace | None:
