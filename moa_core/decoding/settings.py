@@ -33,8 +33,8 @@ class Settings:
     def __post_init__(self) -> None:
         if not is_whole(self.max_new_tokens, 1):
             raise UserError("The number of new tokens must be a whole number, at least 1.")
-        if not (isinstance(self.patience, Real) and self.patience >= 0):
-            raise UserError("The patience for a lost link is a number of seconds, from 0 up.")
+        if not (isinstance(self.patience, Real) and 0 <= self.patience < float("inf")):
+            raise UserError("The patience for a lost link is a finite number of seconds, from 0 up.")
         for name, kind in (("tree", TreeSettings), ("sampling", Sampling)):
             if not isinstance(found := getattr(self, name), kind):
                 raise UserError(f"The {name} of settings is {kind.__name__}(...), not {found!r}.")

@@ -139,7 +139,7 @@ IMPOSSIBLE = [
     (Sampling, "top_k", (-1, 1.5, True), "Top-k must be a whole number, 0 for off.$"),
     (Sampling, "seed", (BEYOND, -BEYOND, 1.5, True),
      "The seed must be a whole number of at most 18 digits.$"),
-    (Settings, "patience", (-1, NAN, "x", None), ".*patience"),
+    (Settings, "patience", (-1, NAN, float("inf"), "x", None), ".*patience"),
 ]  # fmt: skip
 
 
