@@ -63,7 +63,7 @@ def _speculate(
         while (reason := text.ending(should_stop)) is None:
             # 2) Draft: the drafter observes the target's results for the newest verified tokens
             #    and proposes a tree below the last token, which the target has not read yet.
-            ids, outputs, received = yield from pair.learned()
+            ids, outputs, received = yield from pair.newest()
             pair.observe(ids, outputs)
             if cycle == 0:
                 clock.lap("prefill")  # observing the prompt

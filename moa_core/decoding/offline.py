@@ -118,10 +118,10 @@ class Pair:
         """The target's choice after each node of a tree."""
         tree, position = drafted.tree, drafted.position
         alone = self._alone = Alone(self._drafter, self._sampling, self._text)
-        choices, way = yield from self._ask(lambda: self._far.verify(tree, position), alone)
+        answer = yield from self._ask(lambda: self._far.verify(tree, position), alone)
         alone.close()
-        self._tree, self._choices = tree, choices.tokens
-        return choices, way
+        self._tree, self._choices = tree, answer[0].tokens
+        return answer
 
     def keep(self, path: Sequence[int]) -> None:
         """Accept the root and these nodes of the last tree."""
@@ -131,11 +131,11 @@ class Pair:
         bonus = self._choices[nodes[-1]]
         self._unverified = self._alone.after((*self._ids[1:], bonus))
 
-    def learned(self) -> Asked[tuple[tuple[int, ...], ServerOutputs, int]]:
-        """The newest tokens, those of the prompt or those kept last; their server outputs, and the
-        bytes of these."""
-        outputs, way = yield from self._ask(self._far.server_outputs)
-        return self._ids, outputs, way.received
+    def newest(self) -> Asked[tuple[tuple[int, ...], ServerOutputs, int]]:
+        """The newest tokens, which are the prompt's or those kept last, their server outputs, and
+        the size of these in bytes."""
+        outputs, traffic = yield from self._ask(self._far.server_outputs)
+        return self._ids, outputs, traffic.received
 
     # ---- a link that may be lost ----
 
