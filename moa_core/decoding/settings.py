@@ -34,7 +34,7 @@ class Settings:
         if not is_whole(self.max_new_tokens, 1):
             raise UserError("The number of new tokens must be a whole number, at least 1.")
         if not (isinstance(self.patience, Real) and 0 <= self.patience < float("inf")):
-            raise UserError("The patience for a lost link is a finite number of seconds, from 0 up.")
+            raise UserError("The patience for a lost link must be 0 or more seconds, not endless.")
         for name, kind in (("tree", TreeSettings), ("sampling", Sampling)):
             if not isinstance(found := getattr(self, name), kind):
                 raise UserError(f"The {name} of settings is {kind.__name__}(...), not {found!r}.")
@@ -69,10 +69,10 @@ class Text:
         return added
 
     def capacity(self, shape: TreeSettings) -> int:
-        """Slots of a cache: verified tokens, the last cycle's overshoot, and one tree, as verified
-        (budget) or as grown."""
-        tree = max(shape.budget, shape.breadth * shape.depth)
-        return len(self.ids) + self.room + shape.depth + 2 + tree
+        """Slots of a cache: the whole text, what the last cycle may accept beyond it (a path and
+        its bonus), and one tree with its root, as verified (budget) or as grown."""
+        tree = 1 + max(shape.budget, shape.breadth * shape.depth)
+        return len(self.ids) + self.room + shape.depth + 1 + tree
 
     def ending(self, should_stop: Callable[[], bool]) -> str | None:
         """Why to stop now, or None to go on."""
