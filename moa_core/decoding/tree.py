@@ -192,10 +192,10 @@ def grow(
     Each level expands the `breadth` most probable nodes of the last one. All children tried
     compete for the `budget` places (EAGLE-2, arXiv 2406.16858, sections 4.1 and 4.2).
 
-    root_logits  [V] the drafter's logits after the root
-    expand       turns a frontier of b nodes into their logits [b, V]
+    root_logits  [D] the drafter's logits after the root, for the D tokens that it can draft
+    expand       turns a frontier of b nodes into their logits [b, D]
     sizing       may stop before the limit; None: the limit is the tree's size
-    words        [V] token ids of the logits; None: each one's place
+    words        [D] ids of these tokens; None: D is V, and a token's place is its id
     """
     sizing = sizing or Sizing()
     device, least = root_logits.device, sizing.begin()
@@ -250,7 +250,8 @@ def _children(
 ) -> list[Node]:  # fmt: skip
     """The most probable next tokens of each parent, best first; None is the root.
 
-    logits  [b, V]
+    logits  [b, D], with ids `words` as in `grow`
+    least   log-probability below which nodes are skipped, except the root's best child
     """
     best_probs, places = torch.log_softmax(logits.float(), dim=-1).topk(breadth, dim=-1)
     best_tokens = places if words is None else words[places]  # [b, breadth]
@@ -260,7 +261,8 @@ def _children(
     ):
         so_far, depth = (parent.log_prob, parent.depth + 1) if parent else (0.0, 1)
         for more, token in zip(log_probs, tokens, strict=True):
-            if not so_far + more >= (least if parent or found else -math.inf):  # also for NaN
+            log_prob = so_far + more
+            if not log_prob >= (least if parent or found else -math.inf):  # NaN ends it, too
                 break
-            found.append(Node(token, parent, so_far + more, depth))
+            found.append(Node(token, parent, log_prob, depth))
     return found

@@ -83,7 +83,7 @@ def target_probs(logits: Tensor, sampling: Sampling) -> Tensor:
 
 
 def choose(logits: Tensor, tree: DraftTree, position: int, sampling: Sampling) -> Choices:
-    """The target's choice after every node, as if the node were its only text.
+    """The target's choice after each node, as if the text ended there.
 
     logits    [n, V] one row per node
     position  position of the root in the sequence
@@ -97,6 +97,7 @@ def choose(logits: Tensor, tree: DraftTree, position: int, sampling: Sampling) -
     parents, nodes = torch.tensor([tree.parents, tree.tokens], device=probs.device).clamp(min=0)
     of_choice = probs.gather(1, tokens[:, None])[:, 0]
     of_draft = probs[parents, nodes]
+    # One copy from the device for all three: float32 holds any id below 2**24 exactly.
     ids, of_choice, of_draft = torch.stack([tokens.float(), of_choice, of_draft]).tolist()
     return Choices(tuple(map(int, ids)), tuple(of_choice), (1.0, *of_draft[1:]))
 
