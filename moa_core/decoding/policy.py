@@ -20,6 +20,7 @@ FADING = 0.98  # decay of times and rates per cycle: about 50 cycles are remembe
 FORGETTING = 0.995  # decay of node outcomes per cycle: about 200 cycles are remembered
 SURPRISE = 2.0  # longest time that counts, as a multiple of the expected time
 BINS, PER_NAT = 18, 3.0  # scores from 0 down to -5.67, three bins for each factor e
+LAST = BINS - 1.001  # the last place, counted in bins, that has a bin behind it
 PRIOR_NODES = 3.0  # weight of a bin's first guess, in nodes
 GOES_ON = 0.7  # first guess: how often an accepted node has an accepted child
 AHEAD = 1.25  # factor on a level's gain: a good level also makes the levels below it pay
@@ -37,7 +38,7 @@ class Line:
         self._sums = [0.0] * 5  # of 1, x, y, x * x, x * y
 
     def add(self, size: float, seconds: float) -> None:
-        """Add one time. A first call is slow, so a much faster second one replaces it."""
+        """Add one time. The first calls may be slow: a much faster one then replaces them."""
         count, expected = self._sums[0], self(size)
         if count and count < 4 and seconds * SURPRISE < expected:
             self._sums = [0.0] * 5
@@ -59,10 +60,10 @@ class Line:
 
 
 class Curve:
-    """How often nodes succeed, by their score, the drafter's log-probability from the root: decayed
-    counts in bins.
+    """How often nodes succeed, in decayed counts, by score: the drafter's log-probability from the
+    root, in bins.
 
-    certain  first guess for a score of 0; for a score s, it is certain * exp(s)
+    certain  first guess for a score of 0; for a score s, the guess is certain * exp(s)
     """
 
     def __init__(self, certain: float) -> None:
@@ -72,13 +73,14 @@ class Curve:
 
     def add(self, score: float, hit: bool) -> None:
         """Add the outcome of a node with this score. It counts after the next `renew`."""
-        place = min(-score * PER_NAT, BINS - 1.001)
+        place = min(-score * PER_NAT, LAST)
         low = int(place)
         for bin, part in ((low, 1 - (place - low)), (low + 1, place - low)):
             self._tries[bin] += part
             self._hits[bin] += part * hit
 
     def renew(self) -> None:
+        """Let the outcomes added so far count, and fade."""
         self._hits = [FORGETTING * value for value in self._hits]
         self._tries = [FORGETTING * value for value in self._tries]
         known = zip(self._hits, self._guess, self._tries, strict=True)
@@ -87,7 +89,7 @@ class Curve:
     def __call__(self, score: float) -> float:
         """The expected share at a score, interpolated between bins."""
         place = -score * PER_NAT
-        if place >= BINS - 1.001:  # below all bins: by the drafter's probability
+        if place >= LAST:  # below all bins: by the drafter's probability
             return self._table[-1] * math.exp(score + (BINS - 1) / PER_NAT)
         low = int(place)
         return self._table[low] + (place - low) * (self._table[low + 1] - self._table[low])
@@ -139,15 +141,15 @@ class Experience:
     def least(self) -> float:
         """The score below which nodes are not worth verifying, so they can be skipped."""
         cost = self.rate * self.verified.each
-        place = next((bin for bin in range(BINS) if self.accepted(-bin / PER_NAT) < cost), BINS)
-        return -place / PER_NAT if place < BINS else -math.inf
+        scores = (-bin / PER_NAT for bin in range(BINS))
+        return next((score for score in scores if self.accepted(score) < cost), -math.inf)
 
     def learn(self, gained: int, seconds: float, nodes: int, expanded: int) -> None:
         """A cycle is over: tokens gained, seconds in all, nodes drafted, and expanded ones."""
         weight, _, spent, *_ = self._sums
-        if weight:
+        if weight:  # cycles differ more than levels do, since trees differ in size
             seconds = min(seconds, 2 * SURPRISE * spent / weight)
-        new = (1.0, gained, seconds, nodes, expanded + 1)  # the root, too
+        new = (1.0, gained, seconds, nodes, expanded + 1)  # the root was expanded, too
         self._sums = [FADING * old + one for old, one in zip(self._sums, new, strict=True)]
         self.cycles += 1
         self.accepted.renew()
