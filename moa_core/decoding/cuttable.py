@@ -1,5 +1,6 @@
 """The target in this process, at the end of a link that can be cut and restored."""
 
+import math
 import threading
 from collections.abc import Sequence
 
@@ -19,7 +20,7 @@ class Cuttable(NearTarget):
 
     def __init__(self, target: Target, drafter: Drafter, after: int | None = None) -> None:
         super().__init__(target.fork(), drafter.fork())
-        self._left = None if after is None else max(after, 1) - 1
+        self._left = math.inf if after is None else max(after, 1) - 1
         self._up = threading.Event()
         self._up.set()
 
@@ -27,11 +28,11 @@ class Cuttable(NearTarget):
         self._up.clear()
 
     def restore(self) -> None:
-        self._left = None
+        self._left = math.inf
         self._up.set()
 
     def verify(self, tree: DraftTree, position: int) -> Choices:
-        if self._left is not None and self._left <= 0:
+        if self._left <= 0:
             self.cut()
         if not self._up.is_set():
             raise LinkLost(0.0)
@@ -39,8 +40,7 @@ class Cuttable(NearTarget):
 
     def keep(self, path: Sequence[int]) -> None:
         super().keep(path)
-        if self._left is not None:
-            self._left -= len(self.newest.ids)
+        self._left -= len(self.newest.ids)
 
     def back(self, seconds: float) -> bool:
         return self._up.wait(seconds)
