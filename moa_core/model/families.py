@@ -12,7 +12,7 @@ from moa_core.errors import UserError
 FAMILIES = {"llama": "Llama", "mistral": "Mistral", "qwen2": "Qwen2", "qwen3": "Qwen3"}
 STATIC_ROPE = ("default", "linear", "llama3", "yarn")  # angles that do not depend on the length
 ATTENTION = ("full_attention", "sliding_attention")
-SCALES = {
+UNSUPPORTED = {  # what a target must not do, by its config's key
     "embedding_multiplier": "it scales its embeddings",
     "logits_scaling": "it scales its logits",
     "logit_scale": "it scales its logits",
@@ -72,7 +72,7 @@ def check_logits(target: Any) -> None:
 
 def _reason(config: PretrainedConfig) -> str | None:
     """Why a config cannot be a target's; None if it can."""
-    for key, words in SCALES.items():
+    for key, words in UNSUPPORTED.items():
         if getattr(config, key, None) not in (None, 1, 1.0, False):
             return f"{words} (`{key}`)"
     kinds = set(getattr(config, "layer_types", None) or ()) - set(ATTENTION)

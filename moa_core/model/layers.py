@@ -33,6 +33,7 @@ class RMSNorm(nn.Module):
         """[.., width] -> the same"""
         if x.dtype == torch.float32 or not torch.is_grad_enabled():
             return F.rms_norm(x, self.weight.shape, self.weight, self.eps)
+        # In mixed-precision training, float32 weights make a float32 result, as in transformers.
         wide = x.float()
         wide = wide * torch.rsqrt(wide.pow(2).mean(-1, keepdim=True) + self.eps)
         return self.weight * wide.to(x.dtype)
@@ -164,9 +165,9 @@ class Attention(nn.Module):
         """Attention of Q [B, H, n, d] to K and V [B, G, m, d], mask [B, 1, n, m]: [B, n, width]."""
         if self.grouped and mask is not None and queries.is_cuda and len(queries) == 1:
             mixed = grouped_attention(queries, keys, values, mask)
-        elif self.grouped and mask is not None and queries.shape[2] == 1 < len(queries):
-            # A new token of many texts: heads that share K and V become its rows. With `enable_gqa`
-            # this takes five times as long in bf16 on a CPU.
+        elif self.grouped and mask is not None and len(queries) > 1 and queries.shape[2] == 1:
+            # One new token of each of many texts: the heads that share K and V become rows. With
+            # `enable_gqa` this takes five times as long in bf16 on a CPU.
             rows = queries.unflatten(1, (keys.shape[1], -1)).squeeze(3)  # [B, G, H / G, d]
             mixed = F.scaled_dot_product_attention(rows, keys, values, mask).flatten(1, 2)
             mixed = mixed.unsqueeze(2)  # [B, H, 1, d]
