@@ -43,12 +43,11 @@ def look(target: Target, drafter: Drafter, ids: Sequence[int]) -> Looks:
     check_prompt(ids[-1:], target)
     target, drafter = target.fork(), drafter.fork()
     drafter.open(target, len(ids))
-    _, seen = target.prefill(ids[:-1], len(ids))
-    drafter.observe(seen.ids, drafter.server_outputs(seen))
+    _, read = target.prefill(ids[:-1], len(ids))
+    drafter.observe(read.ids, drafter.server_outputs(read))
     layers = None
     if drafter.layer_rope:
-        vectors = token_vectors(seen.keys_values())  # [n, L, W]
-        parts = vectors.split(LSA_CHUNK)
+        parts = token_vectors(read.keys_values()).split(LSA_CHUNK)  # [n, L, W] each
         rows = [lsa_weights(drafter.net, part, drafter.layer_rope).mean(2) for part in parts]
         layers = torch.cat(rows)
     return Looks(layers, ca_weights(drafter, drafter.query(ids[-1])))

@@ -6,7 +6,7 @@ Layer Inference (TLI) the target's last N layers follow.
 """
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, Self
 
 import torch
@@ -77,25 +77,23 @@ class MoANet(nn.Module):
         Attention over layers without a mask, with the layer index as position. Then the mean over
         layers or, with pool "last", only the last layer's row.
         """
-        memory: Tensor
-        if self.config.lsa is None:
-            memory = self.Ekv2E(vectors[:, -1])
-            return memory
-        assert layer_rope is not None
-        lsa, count = self.layer_self_attention, vectors.shape[1]
-        rotation = layer_rope.span(0, count, vectors)
-        if self.config.pool == "mean":
-            memory = self.Ekv2E(lsa(vectors, rotation).mean(1))  # [n, L, W] -> [n, E]
-            return memory
-        keys_values = lsa.memorise(vectors, rotation)
-        last = layer_rope.span(count - 1, count, vectors)
-        memory = self.Ekv2E(lsa.attend(vectors[:, -1:], last, *keys_values)[:, 0])  # [n, E]
+        pooled = vectors[:, -1]  # [n, W]; without LSA, the last layer's
+        if self.config.lsa:
+            assert layer_rope is not None
+            lsa, count = self.layer_self_attention, vectors.shape[1]
+            rotation = layer_rope.span(0, count, vectors)
+            if self.config.pool == "mean":
+                pooled = lsa(vectors, rotation).mean(1)
+            else:
+                last = layer_rope.span(count - 1, count, vectors)
+                keys_values = lsa.memorise(vectors, rotation)
+                pooled = lsa.attend(vectors[:, -1:], last, *keys_values)[:, 0]
+        memory: Tensor = self.Ekv2E(pooled)
         return memory
 
 
 def _layer(width: int, sizes: Sizes, config: MoAConfig, **biases: bool) -> DecoderLayer:
-    heads = sizes.heads, sizes.kv_heads, sizes.head_dim
-    return DecoderLayer(LayerSizes(width, *heads, sizes.inner, config.eps), **biases)
+    return DecoderLayer(LayerSizes(width, **asdict(sizes), eps=config.eps), **biases)
 
 
 class MoADrafter(Trained, Reader):
