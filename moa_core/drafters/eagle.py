@@ -86,7 +86,8 @@ class FeatureDrafter(Trained, Stepwise):
         self.features.append(outputs["features"])
 
     def root(self, token: int) -> Tensor:
-        if self.features:  # read each with the token after it; the last of these is the root
+        if self.features:  # else the root was read before, and `_root` is what came out
+            # Each feature is read with the token after it, the last one with the root.
             unread = torch.tensor([*self.ids[self.cache.length + 1 :], token])
             features, past = torch.cat(self.features)[None], self.cache.length
             self._root = self._step(unread.to(features.device), features, past, None)

@@ -117,8 +117,8 @@ class Eagle3Net(nn.Module):
         hidden = layer.feed(residual + layer.self_attn(queries, keys, values, mask))
         return self.norm(hidden) if self.config.norm_output else hidden
 
-    def words(self, hidden: Tensor) -> Tensor:
-        """[.., E] the head's input for a feature."""
+    def head_input(self, hidden: Tensor) -> Tensor:
+        """[.., E] a feature, as the head reads it."""
         normed: Tensor = hidden if self.config.norm_output else self.norm(hidden)
         return normed
 
@@ -164,7 +164,7 @@ class Eagle3Drafter(FeatureDrafter):
         return self.net.embed_tokens(tokens) if own else super().embed(tokens)
 
     def logits(self, hidden: Tensor) -> Tensor:
-        return self.head(self.net.words(hidden))
+        return self.head(self.net.head_input(hidden))
 
     # ---- its files. SafeAILab's form and that of speculators and NVIDIA differ in the names of the
     # layer's tensors and in the places of sizes. Tensors or flags say which norms exist. ----

@@ -228,12 +228,12 @@ class OnnxFeatures(Onnx, FeatureDrafter):
         features = graph.input("features", np.float32, 1, "n", width)
         x = graph.from_first(self._layer(graph, x, features, self._reserved(self.rope)))
         graph.output("new.features", x, 1, "rows", width)
-        return self._ended(graph, self._words(graph, x))
+        return self._ended(graph, self._head_input(graph, x))
 
     @abstractmethod
     def _layer(self, graph: Graph, x: str, features: str, rope: Rope) -> str: ...
 
-    def _words(self, graph: Graph, x: str) -> str:
+    def _head_input(self, graph: Graph, x: str) -> str:
         """The head's input for a feature."""
         return x
 
@@ -274,7 +274,7 @@ class OnnxEagle3(OnnxFeatures, Eagle3Drafter):
         x = graph.feed(x, layer.mlp, layer.post_attention_layernorm)
         return graph.norm(x, self.net.norm, sizes.eps) if sizes.norm_output else x
 
-    def _words(self, graph: Graph, x: str) -> str:
+    def _head_input(self, graph: Graph, x: str) -> str:
         sizes = self.net.config
         return x if sizes.norm_output else graph.norm(x, self.net.norm, sizes.eps)
 

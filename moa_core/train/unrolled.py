@@ -15,6 +15,7 @@ from moa_core.train.teacher import Lesson
 
 UNROLLED = 5  # drafts in a row, as many as our trees are deep; the authors use 7
 LATER = 0.25  # share of the rows that are drafted on from: neighbours teach much the same
+Pairs = list[tuple[Tensor, Tensor]]  # one for each draft in a row
 
 
 class Eagle3Trainee(Trainee):
@@ -40,7 +41,7 @@ class Eagle3Trainee(Trainee):
         order = noise(least, seed, batch.rows.tolist()) + least
         chosen = order.topk(max(1, round(LATER * order.shape[1]))).indices
         drafts = self.features(batch, lesson, chosen)
-        states = [(self.net.words(hidden), places) for hidden, places in drafts]
+        states = [(self.net.head_input(hidden), places) for hidden, places in drafts]
         loss, entropies = entropy_ahead(states, batch, lesson)
         return loss, {"cross_entropy": entropies[0], "last": entropies[-1]}
 
@@ -48,9 +49,7 @@ class Eagle3Trainee(Trainee):
         ((found, _),) = self.features(batch, lesson)
         return lesson.hidden[:, 1:] / self.net.norm.weight - found, predictable(batch)[:, 1:]
 
-    def features(
-        self, batch: Batch, lesson: Lesson, chosen: Tensor | None = None
-    ) -> list[tuple[Tensor, Tensor]]:
+    def features(self, batch: Batch, lesson: Lesson, chosen: Tensor | None = None) -> Pairs:
         """The net's output for each draft in a row [B, n, E], and its rows [B, n].
 
         chosen  rows [B, m] that are drafted on from; None: only the first draft, made in all rows
@@ -61,8 +60,7 @@ class Eagle3Trainee(Trainee):
         visible = same_document(batch.segment[:, :-1])  # [B, 1, T - 1, T - 1]
         places = torch.arange(hidden.shape[1], device=hidden.device).expand(len(hidden), -1)
         row = torch.arange(len(hidden), device=hidden.device)[:, None]
-        held: list[tuple[Tensor, Tensor]] = []
-        found: list[tuple[Tensor, Tensor]] = []
+        held, found = Pairs(), Pairs()
         for step in range(1 if chosen is None else UNROLLED):
             if chosen is not None and step == 1:
                 hidden, visible, places = hidden[row, chosen], visible[row, :, chosen], chosen
@@ -75,9 +73,8 @@ class Eagle3Trainee(Trainee):
         return found
 
     def _next(
-        self, embedded: Tensor, features: Tensor, rotation: Rotation, visible: Tensor,
-        held: list[tuple[Tensor, Tensor]],
-    ) -> Tensor:  # fmt: skip
+        self, embedded: Tensor, features: Tensor, rotation: Rotation, visible: Tensor, held: Pairs
+    ) -> Tensor:
         """The net's forward. held: K and V [B, G, n, d] of earlier drafts; its own are added."""
         layer = self.net.midlayer
         joined, residual = layer.join(embedded, features)
@@ -88,13 +85,13 @@ class Eagle3Trainee(Trainee):
         return self.net.norm(hidden) if self.net.config.norm_output else hidden
 
 
-def _attend(queries: Tensor, held: list[tuple[Tensor, Tensor]], visible: Tensor) -> Tensor:
+def _attend(queries: Tensor, held: Pairs, visible: Tensor) -> Tensor:
     """Attention [B, n, H d] of Q [B, H, n, d] to the drafts in a row.
 
     The first draft's K and V are masked by `visible` [B, 1, n, T]. Of later drafts a row sees its
     own alone, so their scores are a column, not a matrix: with 7 drafts a quarter of the work.
     """
-    each = queries.shape[1] // held[0][0].shape[1]
+    each = queries.shape[1] // held[0][0].shape[1]  # H / G
     (keys, values), *own = [[one.repeat_interleave(each, 1) for one in pair] for pair in held]
     queries = queries * queries.shape[-1] ** -0.5
     scores = (queries @ keys.mT).masked_fill(~visible, -torch.inf)

@@ -226,7 +226,7 @@ def test_it_trains_on_what_it_drafts_from(target, monkeypatch):
     rows = torch.arange(batch.ids.shape[1] - 1)[None]
     unrolled = [hidden for hidden, _ in trained.features(batch, lesson, rows)]
     for token, known, hidden in zip(tokens[1:], log_probs[1:], unrolled, strict=True):
-        logits = target.head(drafter.net.words(hidden))[0, len(PROMPT) - 1]
+        logits = target.head(drafter.net.head_input(hidden))[0, len(PROMPT) - 1]
         total += logits.log_softmax(-1)[token].item()
         assert known == pytest.approx(total, abs=1e-4)
     loss, stats = trained(batch, lesson, None, 0)
@@ -234,7 +234,7 @@ def test_it_trains_on_what_it_drafts_from(target, monkeypatch):
     for step, hidden in enumerate(unrolled):
         where = predictable(batch)[:, 1 + step :]
         told = target.head(lesson.hidden[:, 1 + step :]).softmax(-1)
-        found = target.head(drafter.net.words(hidden))[:, : where.shape[1]].log_softmax(-1)
+        found = target.head(drafter.net.head_input(hidden))[:, : where.shape[1]].log_softmax(-1)
         parts.append(-(told * found).sum(-1)[where].mean())
     decay = [DECAY**step for step in range(len(parts))]
     wanted = sum(weight * part for weight, part in zip(decay, parts, strict=True)) / sum(decay)
