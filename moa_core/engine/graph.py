@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
 from torch import Tensor, nn
 
-from moa_core.engine.int8 import OFF, Whole, block, hadamard, joined, rounded, spread, whole_layers
+from moa_core.engine.int8 import OFF, Int8, block, hadamard, joined, rounded, spread, whole_layers
 from moa_core.model.layers import Attention, DecoderLayer, RMSNorm, Rope, SwiGLU
 
 MICROSOFT = "com.microsoft"  # onnxruntime's own operators
@@ -36,7 +36,7 @@ class Graph:
     whole  those that are known, by their first linear layer's id
     """
 
-    def __init__(self, int8: bool = False, whole: Mapping[int, Whole] | None = None) -> None:
+    def __init__(self, int8: bool = False, whole: Mapping[int, Int8] | None = None) -> None:
         self._int8, self._found = int8, whole or {}
         self._nodes: list[onnx.NodeProto] = []
         self._constants: list[onnx.TensorProto] = []

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from time import perf_counter
+from timeit import repeat
 from typing import cast
 
 import numpy as np
@@ -36,11 +36,11 @@ OFF = 128  # added to a row's whole numbers, which are 1 to 255
 
 
 @dataclass(frozen=True)
-class Whole:
-    """One or several linear layers, side by side.
+class Int8:
+    """The matrix of one or several linear layers, side by side, in 8 bits.
 
-    weights  [in, out] int8
-    scales   [out]
+    weights  [in, out] whole numbers
+    scales   [out] the factor of each column
     turned   whether their input is rotated before it is rounded
     """
 
@@ -90,12 +90,12 @@ def joined(linears: Sequence[nn.Linear]) -> tuple[Tensor, Tensor | None]:
     return matrix, torch.cat(biases) if biases else None
 
 
-def rounded(matrix: Tensor, bias: Tensor | None, turned: bool = True) -> Whole:
-    """matrix  [out, in]"""
+def rounded(matrix: Tensor, bias: Tensor | None, turned: bool = True) -> Int8:
+    """A matrix [out, in] in 8 bits."""
     matrix, top = turn(matrix) if turned else matrix, largest()
     scales = (matrix.abs().amax(1) / top).clamp_min(1e-30)
     whole = (matrix / scales[:, None]).round().to(torch.int8)
-    return Whole(whole.T.contiguous(), scales, bias, turned)
+    return Int8(whole.T.contiguous(), scales, bias, turned)
 
 
 def parts(layer: DecoderLayer) -> dict[str, tuple[nn.Linear, ...]]:
@@ -109,10 +109,10 @@ def parts(layer: DecoderLayer) -> dict[str, tuple[nn.Linear, ...]]:
     }
 
 
-def folded(layer: DecoderLayer) -> dict[str, Whole]:
+def folded(layer: DecoderLayer) -> dict[str, Int8]:
     """A layer whose input and output are rotated, and whose norms have no weights."""
     norms = {"qkv": layer.input_layernorm, "gate_up": layer.post_attention_layernorm}
-    made: dict[str, Whole] = {}
+    made: dict[str, Int8] = {}
     for name, linears in parts(layer).items():
         matrix, bias = joined(linears)
         if name in norms:
@@ -125,10 +125,10 @@ def folded(layer: DecoderLayer) -> dict[str, Whole]:
     return made
 
 
-def whole_layers(layers: Sequence[DecoderLayer]) -> dict[int, Whole]:
+def whole_layers(layers: Sequence[DecoderLayer]) -> dict[int, Int8]:
     """`folded` of all layers by their first linear layer's id, from the cache folder."""
 
-    def make() -> dict[str, Whole]:
+    def make() -> dict[str, Int8]:
         made = [folded(layer).items() for layer in layers]
         return {f"{at}.{name}": whole for at, layer in enumerate(made) for name, whole in layer}
 
@@ -140,12 +140,12 @@ def whole_layers(layers: Sequence[DecoderLayer]) -> dict[int, Whole]:
     }
 
 
-def whole_head(head: nn.Linear) -> Whole:
+def whole_head(head: nn.Linear) -> Int8:
     """A head, from the cache folder."""
     return stored([*head.parameters()], lambda: {"head": rounded(*joined([head]))})["head"]
 
 
-def stored(weights: Sequence[Tensor], make: Callable[[], dict[str, Whole]]) -> dict[str, Whole]:
+def stored(weights: Sequence[Tensor], make: Callable[[], dict[str, Int8]]) -> dict[str, Int8]:
     """What `make` makes of these weights, from a file that is written once and then mapped."""
     path = cache_folder() / f"int8-{digest(weights)}.safetensors"
     try:
@@ -172,7 +172,7 @@ def digest(weights: Sequence[Tensor]) -> str:
     return found.hexdigest()[:32]
 
 
-def _together(made: Mapping[str, Whole]) -> dict[str, Tensor]:
+def _together(made: Mapping[str, Int8]) -> dict[str, Tensor]:
     return {
         f"{name}.{kind}": torch.as_tensor(value)
         for name, whole in made.items()
@@ -181,9 +181,9 @@ def _together(made: Mapping[str, Whole]) -> dict[str, Tensor]:
     }
 
 
-def _apart(tensors: Mapping[str, Tensor]) -> dict[str, Whole]:
+def _apart(tensors: Mapping[str, Tensor]) -> dict[str, Int8]:
     return {
-        name: Whole(
+        name: Int8(
             tensors[f"{name}.weights"],
             tensors[f"{name}.scales"],
             tensors.get(f"{name}.bias"),
@@ -210,7 +210,7 @@ def slower() -> bool:
         _probe("MatMulInteger", (x * 30 + OFF).astype(np.uint8), (weights * 30).astype(np.int8)),
         _probe("MatMul", x.astype(np.float32), weights.astype(np.float32)),
     )
-    whole, plain = (min(_timed(run) for _ in range(20)) for run in runs)
+    whole, plain = (min(repeat(run, number=1, repeat=20)) for run in runs)  # seconds
     if found := whole > plain:
         log.warning(
             "This processor multiplies 8-bit integers at %.1f x the speed of float32: without "
@@ -219,17 +219,10 @@ def slower() -> bool:
     return found
 
 
-def _timed(run: Callable[[], object]) -> float:
-    start = perf_counter()
-    run()
-    return perf_counter() - start
-
-
 def _probe(
     kind: str, x: NDArray[np.generic], weights: NDArray[np.generic]
 ) -> Callable[[], list[NDArray[np.generic]]]:
-    """A product of a row with a constant matrix, as a graph of its own."""
-
+    """A product of rows with a constant matrix, as a graph of its own."""
     types = {"float32": TensorProto.FLOAT, "uint8": TensorProto.UINT8}
     result = TensorProto.FLOAT if kind == "MatMul" else TensorProto.INT32
     graph = helper.make_graph(

@@ -150,10 +150,8 @@ def accelerate(target: Target, int8: bool = False) -> Target:
         raise UserError(
             f"{target.name} cannot run in int8: that needs a CPU, and layers as in Llama or Qwen."
         )
-    if (
-        target.device.type == "cpu"
-        and graph_weights(target, len(target.layers), target.head) is None
-    ):
+    on_cpu = target.device.type == "cpu"
+    if on_cpu and graph_weights(target, len(target.layers), target.head) is None:
         log.warning(
             "Torch runs %s: its layers are quantised, or not as in Llama or Qwen.", target.name
         )

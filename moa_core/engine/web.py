@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from moa_core.drafters.base import Drafter
 from moa_core.engine.drafters import QUICK, Onnx, OnnxEagle, OnnxMoA
 from moa_core.engine.graph import Graph
-from moa_core.engine.int8 import Whole, block, hadamard, rounded
+from moa_core.engine.int8 import Int8, block, hadamard, rounded
 from moa_core.errors import UserError
 from moa_core.model.layers import Rope
 from moa_core.model.target import Target
@@ -62,7 +62,7 @@ class Web(Graph):
     table  the embeddings of that vocabulary, in 8 bits
     """
 
-    def __init__(self, head: nn.Linear, whole: Whole, table: Whole) -> None:
+    def __init__(self, head: nn.Linear, whole: Int8, table: Int8) -> None:
         super().__init__(True, {id(head): whole})
         self._head, self._table, self._file = head, table, LAYERS
         self.data = {HEAD: bytearray(), LAYERS: bytearray()}
