@@ -43,7 +43,7 @@ class Piece:
 
     text      new text; the texts of all pieces make up the whole
     accepted  drafts that the target agreed with
-    rejected  all other drafts of the cycle's tree
+    rejected  the tree's drafts that the target did not agree with
     bonus     the target's own token after them; None if the text ended before it
     lost      whether the link is lost now; None: no change
     reason    in the last piece: eos, length, context, stopped, offline

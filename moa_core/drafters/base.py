@@ -98,7 +98,7 @@ class Stepwise(Drafter):
     def root(self, token: int) -> Tensor:
         """Logits [D] after the newest token; all drafts are below it until `forget`.
 
-        May be called again if nothing was observed in between.
+        After `forget` it may be called again, whether or not anything was observed in between.
         """
 
     @abstractmethod

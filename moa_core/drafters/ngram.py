@@ -46,10 +46,10 @@ def _continuations(
 ) -> list[Node]:
     """The most frequent continuations of a suffix, parents before their children.
 
-    A node's probability is its share of the places where its parent occurred, and of `unsure`
-    more, where something else follows: a suffix seen once, or a short one, says little.
+    A node's probability is its share of the places where its parent occurred.
 
-    ends  positions in the text just after the suffix
+    ends    positions in the text just after the suffix
+    unsure  places to add, where something else follows: a short or rare suffix says little
     """
     nodes: list[Node] = []
     # Most probable first, then the shallower, then the most recent, of which there is one.

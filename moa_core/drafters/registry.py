@@ -15,7 +15,7 @@ from moa_core.drafters.trained import Trained
 
 METHODS: dict[str, type[Drafter]] = {
     "moa": MoADrafter,
-    "eagle3": Eagle3Drafter,  # its files look like EAGLE-2's, too
+    "eagle3": Eagle3Drafter,  # before EAGLE-2, which would recognise its files as well
     "eagle2": EagleDrafter,
     "medusa": MedusaDrafter,
     "tandem": TandemDrafter,

@@ -102,7 +102,7 @@ def check_same(name: str, what: str, found: Any, expected: int | None) -> None:
 class Trained(Drafter):
     """A drafter with weights: `net`, which is saved and trained.
 
-    In a class's bases it comes first. It is known by the `method` in its config.
+    In a class's bases it comes first. The `method` in a config tells whose files these are.
     """
 
     net_class: ClassVar[Any]  # takes the sizes
@@ -112,7 +112,8 @@ class Trained(Drafter):
 
     @classmethod
     def recognises(cls, config: Mapping[str, Any], tensors: Collection[str]) -> bool:
-        """Whether files without our keys are of this method; of one of the two, or both.
+        """Whether files without our keys are of this method. A caller may know only their config
+        or only their tensors; what it does not know is empty.
 
         tensors  their names
         """

@@ -20,7 +20,7 @@ from moa_core.train.teacher import Lesson, Verdicts
 
 Loss = tuple[Tensor, dict[str, Tensor]]
 DECAY = 0.8  # weight of each draft ahead against the one before it (Medusa, section 2.2.1)
-NOISE = 0.2  # width of the uniform noise on EAGLE's features, in rows of 512 tokens
+NOISE = 0.2  # width of the uniform noise on EAGLE's features in rows of 512 tokens; less in longer
 
 
 @dataclass(frozen=True)
@@ -186,7 +186,7 @@ class TandemTrainee(Trainee):
 class MedusaTrainee(Trainee):
     """Each head learns the target's distribution at its own place ahead.
 
-    fitted  the head whose lack `missing` tells
+    fitted  the head that `missing` is about
     """
 
     fitted = 0
@@ -216,23 +216,22 @@ def entropy_ahead(
     """
     reply, segment = predictable(batch), batch.segment
     total, weights, entropies = torch.zeros((), device=reply.device), 0.0, []
-    for number, (states, places) in enumerate(drafts):
-        shift = number + 1  # the target's distribution of token t + 2 + k is in row t + 1 + k
+    for k, (states, places) in enumerate(drafts):
+        shift = k + 1  # the target's distribution of token t + 2 + k is in row t + 1 + k
         where = reply[:, shift:] & (segment[:, shift:] == segment[:, :-shift])
         rows, columns = F.pad(where, (0, shift)).gather(1, places).nonzero(as_tuple=True)
-        told = rows, places[rows, columns] + shift
-        entropy = entropy_at(states[rows, columns], lesson.verdicts, told)
-        weight = DECAY**number
+        judged = rows, places[rows, columns] + shift
+        entropy = entropy_at(states[rows, columns], lesson.verdicts, judged)
+        weight = DECAY**k
         total, weights = total + weight * entropy, weights + weight
         entropies.append(entropy.detach())
     return total / weights, entropies
 
 
 def noise(like: Tensor, seed: int, rows: list[int]) -> Tensor:
-    """Uniform numbers from 0 to 1, shaped like [B, ...]. A row's number is its seed."""
-    device = like.device
-    generators = [torch.Generator(device).manual_seed(seed * 1_000_003 + row) for row in rows]
-    draws = [torch.rand(like.shape[1:], generator=each, device=device) for each in generators]
+    """Uniform numbers from 0 to 1, shaped like [B, ...]. Each row has its own, by seed."""
+    generators = [torch.Generator(like.device).manual_seed(seed * 1_000_003 + row) for row in rows]
+    draws = [torch.rand(like.shape[1:], generator=each, device=like.device) for each in generators]
     return torch.stack(draws)
 
 
