@@ -1,7 +1,7 @@
 """Settings of a run, and its text."""
 
 import platform
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from numbers import Real
 from operator import index
@@ -35,6 +35,8 @@ class Settings:
             raise UserError("The number of new tokens must be a whole number, at least 1.")
         if not (isinstance(self.patience, Real) and 0 <= self.patience < float("inf")):
             raise UserError("The patience for a lost link must be 0 or more seconds, not endless.")
+        if not (self.eos_ids is None or isinstance(self.eos_ids, Collection)):
+            raise UserError(f"The eos_ids of settings are token ids in a tuple: ({self.eos_ids},).")
         for name, kind in (("tree", TreeSettings), ("sampling", Sampling)):
             if not isinstance(found := getattr(self, name), kind):
                 raise UserError(f"The {name} of settings is {kind.__name__}(...), not {found!r}.")

@@ -268,7 +268,7 @@ class Target:
     ) -> Tensor:
         """Through the layers and the final norm: [.., (taps + 1) E], the tapped inputs first.
 
-        run  of the layer at a place
+        run  the layer at a place, given hidden states
         """
         taps, kept = self.taps if last is None else (), dict[int, Tensor]()
         for place in range(len(self.layers) - (last or len(self.layers)), len(self.layers)):
@@ -327,7 +327,7 @@ def parameters(net: nn.Module) -> int:
 
 def check_prompt(prompt_ids: Sequence[int], target: Target) -> None:
     """UserError if a prompt is empty, has ids the target does not know, or leaves no room."""
-    if not prompt_ids:
+    if len(prompt_ids) == 0:  # an array has no truth value
         raise UserError("The prompt is empty: give the model something to go on from.")
     size = target.embed.weight.shape[0]
     if min(prompt_ids) < 0 or max(prompt_ids) >= size:

@@ -128,6 +128,7 @@ NAN, WHOLE = float("nan"), "must be a whole number from 1 to"
 BEYOND = 2**62 + 1
 IMPOSSIBLE = [
     (Settings, "max_new_tokens", (0, -1, 2.0, True, None, "5"), "The number of new tokens must"),
+    (Settings, "eos_ids", (2,), r"The eos_ids of settings are token ids in a tuple: \(2,\)"),
     (Settings, "tree", ("5-4-11", None), "The tree of settings is "),
     (Settings, "sampling", (0.7,), "The sampling of settings is "),
     (TreeSettings, "depth", (0, 33, 2.5, None), f"Tree depth {WHOLE}"),

@@ -149,7 +149,7 @@ def test_numbers_of_numpy_are_saved_as_any_others():
     target, drafter, trace = tiny_target(), Vanilla(), Trace()
     settings = Settings(3, sampling=Sampling(np.float32(0.5)))
     trace.about |= about(target, drafter, settings)
-    trace.events += decode(target, drafter, list(np.array([5, 9])), settings)
+    trace.events += decode(target, drafter, np.array([5, 9]), settings)
     assert Trace.from_json(trace.to_json()).events == trace.events
 
 
