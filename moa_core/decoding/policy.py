@@ -48,8 +48,8 @@ class Line:
         self._sums = [FADING * old + one for old, one in zip(self._sums, new, strict=True)]
         count, x, y, xx, xy = self._sums
         x, y = x / count, y / count
-        guess = y * self._share / (1 + self._share * x)
-        trust = 2 * (1 + x)  # in squares of sizes
+        guess = y * self._share / (1 + self._share * x)  # each = share * fixed, through the mean
+        trust = 2 * (1 + x)  # the guess's weight; a size weighs its squared distance from the mean
         slope = (xy - count * x * y + trust * guess) / (xx - count * x * x + trust)
         # If the times are only noise, a slope of zero would make trees as large as possible.
         self.each = max(slope, guess / 4)

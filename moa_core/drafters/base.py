@@ -27,7 +27,7 @@ class Drafter(ABC):
     to one decoding run.
     """
 
-    method: ClassVar[str] = "given"  # its name in configs; a run's drafter may have another
+    method: ClassVar[str] = "given"  # its name in configs; given: a caller's own drafter
     label: ClassVar[str] = "Drafter"  # for people
     name: str = "drafter"
     tree: TreeSettings = TreeSettings()  # from its config, else the default

@@ -93,7 +93,7 @@ class FeatureDrafter(Trained, Stepwise):
             self._root = self._step(unread.to(features.device), features, past, None)
             self._known = self.cache.length  # rows of true features
             self.features.clear()
-        self._level, logits = self._root
+        self._level, logits = self._root  # features of the newest level, [1, n, E]
         return logits[0]
 
     def expand(self, frontier: Frontier) -> Tensor:

@@ -49,7 +49,7 @@ class KVCache:
 
     def keep(self, slots: Sequence[int]) -> None:
         """Keep these of the slots just written (ascending, counted from `length`), without gaps."""
-        if list(slots) != list(range(len(slots))):
+        if list(slots) != list(range(len(slots))):  # else they are where they belong
             end = self.length + len(slots)
             source = torch.tensor(slots, device=self.device) + self.length
             self._block[..., self.length : end, :] = self._block.index_select(-2, source)
