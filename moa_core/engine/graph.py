@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
 from torch import Tensor, nn
 
+from moa_core.decoding.tree import LIMITS
 from moa_core.engine.int8 import OFF, Int8, block, hadamard, joined, rounded, spread, whole_layers
 from moa_core.model.layers import Attention, DecoderLayer, RMSNorm, Rope, SwiGLU
 
@@ -286,6 +287,7 @@ class Graph:
     def _tables(self, rope: Rope) -> tuple[str, str]:
         """cos and sin [T, d / 2] of all positions."""
         if id(rope) not in self._ropes:
+            rope.reserve(LIMITS["budget"] + 1)  # onnxruntime rotates no more rows than a table has
             cos, sin = rope.tables()
             half = cos.shape[1] // 2  # the first half of sin is negated
             self._ropes[id(rope)] = self.constant(cos[:, :half]), self.constant(sin[:, half:])
