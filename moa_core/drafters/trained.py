@@ -112,11 +112,8 @@ class Trained(Drafter):
 
     @classmethod
     def recognises(cls, config: Mapping[str, Any], tensors: Collection[str]) -> bool:
-        """Whether files without our keys are of this method. A caller may know only their config
-        or only their tensors; what it does not know is empty.
-
-        tensors  their names
-        """
+        """Whether files without our keys are of this method, by their config, the names of their
+        tensors, or both: what a caller does not know is empty."""
         return False
 
     @classmethod
