@@ -157,12 +157,15 @@ def takeaway(looked: Look, trace: Trace) -> str:
         said = f"{which} of {len(mean)} ({share}; an even share is {1 / len(mean):.0%}) and "
         aside = f"The last layer, all that EAGLE-2 sees, gets {mean[-1]:.0%}. "
     columns = [fmean(column) for column in zip(*looked.text, strict=True)]
-    read = Counter[str]()
+    read, places = Counter[str](), Counter(map(short, tokens))
     for token, column in zip(tokens, columns[-len(tokens) :], strict=True):
         read[short(token)] += column
     if looked.others is not None:
         aside += f"The {looked.others} others together: {columns[0]:.0%}. "
-    named = " and ".join(f"“{token}” ({share:.0%})" for token, share in read.most_common(2))
+    named = " and ".join(
+        f"“{token}” ({share:.0%}{f' in {places[token]} places' * (places[token] > 1)})"
+        for token, share in read.most_common(2)
+    )
     return (
         f'<p class="conclusion">To guess what follows “{escape(short(looked.root))}”, the drafter '
         f"looked most at {said}the tokens {escape(named)}.</p>"

@@ -30,10 +30,11 @@ def lossless() -> str:
 
 
 def observing() -> str:
-    layers = ("layer 1", "layer 2", "layer 3", "last layer")
-    stack = "".join(box(128, 164 - 34 * at, 104, f"{name}: K, V", "sure")
+    layers = ("layer 1: K, V", "layer 2: K, V", "⋮", "last layer: K, V")
+    stack = "".join(box(128, 164 - 34 * at, 104, name, "sure")
                     for at, name in enumerate(layers))  # fmt: skip
-    rays = "".join(line(232, 177 - 34 * at, 280, 126, "drafter") for at in range(4))
+    rays = "".join(line(232, 177 - 34 * at, 252, 177 - 34 * at, "drafter") for at in range(4))
+    rays += line(252, 178, 252, 74, "drafter") + line(252, 126, 280, 126, "drafter to")
     return svg(
         "observing", "What a drafter sees of one verified token",
         "The target’s layers are in the middle, with the last layer’s output on top. "

@@ -249,7 +249,7 @@ export class Stage {
     if (!inClass || !cycles.length || head.method === "vanilla" || view.link) return; // a cut takes time, too
     const recorded = this.frame.dataset.run === "recorded";
     const ms = [0, 1, 2].map((part) => cycles.reduce((sum, one) => sum + (one.ms[part] ?? 0), 0) / cycles.length);
-    const words = `${head.label}${recorded ? " (recorded)" : ""}: drafting (blue) ${ms[0].toFixed(1)} ms; ${tau.toFixed(2)} tokens in`;
+    const words = `${head.label}${recorded ? " (recorded)" : ""}: drafting (blue) ${ms[0].toFixed(1)} ms; ${tau.toFixed(2)} tokens, ${(mean(cycles) / tau).toFixed(0)} ms each, in`;
     const alike = (one) => one.recorded === recorded && one.prompt === head.prompt && one.label !== head.label;
     this.ran = [...this.ran.filter(alike), { recorded, prompt: head.prompt, label: head.label, row: [words, ms] }];
     const alone = this.#plainMs === null ? [] : [["Plain decoding: 1 token in", [0, this.#plainMs]]];
@@ -312,7 +312,7 @@ export class Stage {
     const trees = this.drafter.cycles.flatMap(({ tree }) => tree ?? []);
     const [all, right] = [({ texts }) => texts.length - 1, ({ path }) => path.length].map((of) => trees.reduce((sum, tree) => sum + of(tree), 0));
     const saved = this.drafter.ended ? [...this.#calls(), ...this.#text()].map((part) => part.textContent ?? part).join("").replace(/\.? ?$/, ".") : "";
-    const guesses = `Guesses are free to be wrong: the target accepted ${right} of ${all}.`;
+    const guesses = `A wrong guess costs time, but changes no word: the target accepted ${right} of ${all}.`;
     const { link } = this.drafter.view; // a cut takes time, too
     return [all && guesses, saved, link || this.#costs()].filter(Boolean);
   }

@@ -104,10 +104,10 @@ def gains_html(found: Recording, sized: Recording | None = None, chosen: int = 0
     drafting = {n: f"{phase_times(one)['draft']:.1f} ms" for n, one in here.items()}
     groups = {
         "Tree sized automatically": _rows(auto),
-        f"Tree of {TREE.budget} guesses for all: only N differs": {
+        f"Tree of {TREE.budget} guesses for all": {
             **_rows(here), "guessing, per cycle": drafting,
         },
-        "In the paper, a larger model": _rows(paper),
+        "In the paper, Llama-3-8B": _rows(paper),
     }  # fmt: skip
     every = sorted({*here, *paper})
     untrained = " –: not trained." * (len(every) > len(here))

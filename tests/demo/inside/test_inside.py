@@ -97,7 +97,7 @@ def test_the_numbers_are_those_of_the_text_before_the_cycle(engine, trace):
 
 def test_tokens_of_one_text_are_named_once_with_their_sum(trace):
     found = Look(0, "a", ["\n", "b", "\n", "c"], None, None, [[0.3, 0.32, 0.28, 0.1]], 0)
-    assert "at the tokens “↵” (58%) and “b” (32%).</p>" in takeaway(found, trace)
+    assert "at the tokens “↵” (58% in 2 places) and “b” (32%).</p>" in takeaway(found, trace)
 
 
 def test_without_the_visitors_prompt_every_token_is_a_row():
