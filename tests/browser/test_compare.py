@@ -58,6 +58,7 @@ def test_a_comparison_is_the_same_in_table_charts_verdict_and_race(page):
     wait_for_status(page, "All 3 runs are done.", "compare-")
     page.wait_for_function(SEEN, arg="#compare-verdict")
     page.wait_for_function(DIMMED, arg=False)
+    assert page.locator("#compare-plan span").evaluate("e => getComputedStyle(e).display") == "none"
     assert page.locator("#compare-verdict b").all_inner_texts()[-1] == "same text ✓"
     found = table(page)
     assert [row["Method"] for row in found] == ["MoA N=0", "EAGLE-2", "Plain"]

