@@ -46,19 +46,18 @@ class Spread:
 
 
 def leaders(spreads: Mapping[str, Spread]) -> list[str]:
-    """The one with the highest figure, and those whose ranges overlap its own."""
-    best = max(spreads, key=lambda name: spreads[name].middle)
-    others = [name for name, one in spreads.items() if name != best and one.overlaps(spreads[best])]
-    return [best, *others]
+    """Those that share the first place, the one with the highest figure first."""
+    first = [name for name, place in places(spreads).items() if not place]
+    return sorted(first, key=lambda name: -spreads[name].middle)
 
 
 def places(spreads: Mapping[str, Spread]) -> dict[str, int]:
-    """The place of each, from 0. Those whose ranges overlap that of the highest share its place,
-    then the same holds for the rest."""
-    found: dict[str, int] = {}
-    while rest := {name: one for name, one in spreads.items() if name not in found}:
-        found |= dict.fromkeys(leaders(rest), len(found))
-    return found
+    """The place of each, from 0: how many have fewer that are surely higher, with no overlap."""
+    higher = {
+        name: sum(other.low > one.high for other in spreads.values())
+        for name, one in spreads.items()
+    }
+    return {name: sum(one < mine for one in higher.values()) for name, mine in higher.items()}
 
 
 def listed(names: Sequence[str], last: str = "and") -> str:

@@ -70,8 +70,9 @@ def layers_read(near: Rows, mean: Sequence[float], tokens: Sequence[str], tli: i
 
 
 def grouped(count: int, tli: int) -> list[range]:
-    """Each column's layers: at most COLUMNS for those that are not reused; those stand alone."""
-    others = count - tli
+    """Each column's layers: at most COLUMNS of several. The last layer, EAGLE-2's only one, and
+    those that are reused stand alone."""
+    others = count - max(tli, 1)
     size = math.ceil(others / COLUMNS)
     groups = [range(at, min(at + size, others)) for at in range(0, others, size)]
     return [*groups, *(range(at, at + 1) for at in range(others, count))]

@@ -218,6 +218,7 @@ function turn() {
     told.cut = !told.cut;
     if (now.here) device.tell(told.cut ? "cut" : "mend");
     else link.say({ do: told.cut ? "cut" : "mend" });
+    stage.turned(told.cut);
   }
   connection();
 }

@@ -9,6 +9,7 @@ import { Charts } from "./charts.js";
 import { bars, Cycle } from "./cycle.js";
 
 const ALONE = "Without: the model alone";
+const WAITING = "Waiting for the first token.";
 const LATER = "Runs next, alone, so that neither slows the other.";
 
 // Milliseconds of an average cycle.
@@ -113,7 +114,7 @@ export class Stage {
 
   /** A new run of the visitor's; its lines are shown as they come. most: its tokens at most; coming:
    *  what is said until the first one is there. */
-  start(most, coming = "Waiting for the first token.") {
+  start(most, coming = WAITING) {
     this.empty();
     this.outdate("");
     Object.assign(this, { live: true, most, coming });
@@ -122,6 +123,12 @@ export class Stage {
     this.drafter.empty(coming);
     this.charts.wait("Of the run before: the new charts follow the run.");
     this.#state("live");
+    this.tell();
+  }
+
+  /** The connection was cut, or restored: before the first token, only these words tell. */
+  turned(cut) {
+    this.coming = cut ? "The connection is cut: without a first token, the drafter waits." : WAITING;
     this.tell();
   }
 
@@ -285,8 +292,9 @@ export class Stage {
   }
 
   #now() {
-    const { head, root } = this.drafter;
-    if (!head) return this.live ? this.coming : "Press Run: a drafter guesses, the model checks.";
+    const { head, root, calls } = this.drafter;
+    if (this.live && !calls) return this.coming;
+    if (!head) return "Press Run: a drafter guesses, the model checks.";
     if (!this.live && !this.player.playing) return this.#where ? `After cycle ${this.#where} of ${this.drafter.all.length}.` : "The first call only reads the prompt: nothing is guessed yet.";
     if (root.dataset.link === "lost") return `The connection is cut: the drafter ${this.written ? "has come to its end, and waits for the target" : "writes on alone, unchecked"}.`;
     if (head.method === "vanilla") return "Plain decoding: one word per model call.";

@@ -73,7 +73,10 @@ export function stop() {
 
 export function cut() {
   isCut = !isCut;
-  for (const lane of on()) lane.device.tell(isCut ? "cut" : "mend");
+  for (const lane of on()) {
+    lane.device.tell(isCut ? "cut" : "mend");
+    if (!isCut) lane.mend();
+  }
   show();
 }
 

@@ -145,7 +145,12 @@ class DeviceLane {
   on_link_down() {
     this.state = "lost";
     this.shown.hold(true);
-    this.#say(`The connection is lost: the drafter writes on alone. Restore it, and the target checks this text; the run ends ${this.patience} s after its last word.`);
+    this.#say(`The connection is lost: the drafter writes on alone. Restore it, and the target checks this text. Once the drafter is at its end, the run waits ${this.patience} s.`);
+  }
+
+  /** The switch is on again: the link is still to come. */
+  mend() {
+    if (this.state === "lost") this.#say("Reconnecting …");
   }
 
   on_offline_token() {
@@ -161,9 +166,11 @@ class DeviceLane {
   on_finished({ line, parted }) {
     this.state = "done";
     const { confirmed, changed, waits } = this.#offline;
-    const { calls, pace: [count] } = this.shown;
+    const { calls, seconds, pace: [count] } = this.shown;
+    const way = this.sums.trips.reduce((sum, one) => sum + one, 0) / 1000;
     const said = [`${many(count, "token")} in ${many(calls, "round trip")}${waits ? "" : ` instead of ${count}`}; ${ENDINGS[line.end]}.`];
     if (confirmed + changed) said.push(this.#healed(parted));
+    else if (!waits) said.push(`On the way: about ${way.toFixed(1)} of ${seconds.toFixed(1)} s.`);
     if (waits) said.push(`${waits} more were written offline and never checked: run again, and restore the connection sooner.`);
     this.#tell();
     this.#say(said.join(" "));

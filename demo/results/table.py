@@ -136,14 +136,14 @@ def pace(found: dict[str, Any], other: dict[str, Any]) -> int:
     return 0 if alike else 1 if over > 1 else -1
 
 
-def conclusion(recording: Recording) -> tuple[str, str]:
+def conclusion(recording: Recording) -> tuple[str, str, str]:
     """MoA against the model alone and against other drafters, alone and with n-gram lookup; how
-    many methods make the model faster."""
+    many methods make the model faster; what MoA gains by kind of prompt."""
     drafting = {name: found for name, found in recording.methods.items()
                 if found.get("speedup") and found.get("tree") and name != VANILLA}  # fmt: skip
     order = sorted(drafting, key=lambda name: -drafting[name]["speedup"])
     if not order:
-        return "", ""
+        return "", "", ""
     paces = {name: pace(drafting[name], recording.figures(VANILLA)) for name in order}
     rates = {name: spread(one, "tokens_per_second") for name, one in drafting.items()}
     ahead, sentences = sorted(leaders(rates), key=order.index), []
@@ -166,11 +166,11 @@ def conclusion(recording: Recording) -> tuple[str, str]:
     told = "".join(f", {count} {PACES[each]}" for each, count in rest)
     which = f"{count} of {len(order)}" if rest else f"all {count}"
     same = all(found.get("identical_to_vanilla") == 1 for found in drafting.values())
-    return ". ".join(sentences) + ".", (
+    counted = (
         f"Against the model alone, {which} methods with guesses are {PACES[most]}{told}."
-        + " The text stays the same." * same
-        + _why_train(drafting, mixed) + by_kind(recording, mine)
+        + " The text stays the same." * same + _why_train(drafting, mixed)
     )  # fmt: skip
+    return ". ".join(sentences) + ".", counted, by_kind(recording, mine)
 
 
 def _why_train(drafting: dict[str, dict[str, Any]], mixed: Sequence[str]) -> str:
@@ -198,7 +198,7 @@ def by_kind(found: Recording, name: str) -> str:
     gains = [gain.value for both in rates if (gain := ratio(*both, "tokens_per_second"))]
     if not gains:
         return ""
-    said = f" By kind of prompt, {label(name)} has {min(gains):.2f} to {max(gains):.2f} ×"
+    said = f"By kind of prompt, {label(name)} has {min(gains):.2f} to {max(gains):.2f} ×"
     alike = found.target, f"tree {found.results['settings'].get('tree')}", found.precision
     if (shown := live()) and all(one in shown.measured["about"] for one in alike):
         over = shown.measured["over"][VANILLA]
@@ -237,7 +237,7 @@ data sets, without {escape(apart)}. {escape(paper.flag)} Source: {source}.</p></
 
 def headline(recording: Recording) -> str:
     """A recording's conclusion, and how it was made, as HTML."""
-    every, (short, which) = [*recording.methods.values()], conclusion(recording)
+    every, (short, which, kinds) = [*recording.methods.values()], conclusion(recording)
     spreads = [one.get("tokens_per_second_spread") or (0, 0) for one in every]
     once = all(low == high for low, high in spreads)
     near = f"they ran once and differ by less than {100 * ALIKE:.0f} %"
@@ -246,6 +246,7 @@ def headline(recording: Recording) -> str:
         f'<div class="record-claims"><p class="conclusion">{escape(short)}</p>'
         f"<p>{escape(which + level)}</p>"
         f"<details><summary>How it was measured</summary><p>{escape(made(recording))}</p>"
+        f"<p>{escape(kinds)}</p>"
         f"<p><b>{escape(recording.name)}</b>: {escape(claim(recording))}</p>"
         f"<p>Recorded {escape(recording.date)}, commit {escape(recording.commit)}. Compare speeds "
         f'within one recording only.</p><pre tabindex="0">{escape(recording.command)}</pre>'

@@ -139,20 +139,21 @@ def advice_html(found: Recording | None = None, sized: Recording | None = None) 
         return f"{only}<p>{ABOUT}</p>"
     raced = _by_n(sized.methods if sized else {}) or here
     rates = {n: spread(one, "tokens_per_second") for n, one in raced.items()}
-    (fastest, *level), few, most = leaders(rates), min(here), max(here)
+    (fastest, *level), few, most = leaders(rates), min(raced), max(raced)
     times = sorted(one["speedup"] for one in raced.values())
     said = f"Take {NTH.format(fastest)}: it is the fastest here, {times[-1]:.2f} ×"
     if level:
-        said = f"No N is clearly the fastest here: all are {times[0]:.2f} to {times[-1]:.2f} ×"
-    ends = [here[n] for n in (few, most)]
+        said = "Borrowing layers does not clearly pay here: every N is "
+        said += f"{times[0]:.2f} to {times[-1]:.2f} ×"
+    ends = [raced[n] for n in (few, most)]
     gains = [spread(one, "tau") for one in ends]
     drafting = [phase_times(one)["draft"] for one in ends]
     way, but = ("rise", "but") if gains[1].middle > gains[0].middle else ("fall", "and")
     unsure = " (perhaps by chance)" * gains[0].overlaps(gains[1])
     trade = (
-        f"From {NTH.format(few)} to {NTH.format(most)}, with one tree for all, tokens per model "
-        f"call {way} from {gains[0].middle:.2f} to {gains[1].middle:.2f}{unsure}, {but} guessing "
-        f"takes {drafting[1]:.1f} ms a cycle instead of {drafting[0]:.1f}."
+        f"From {NTH.format(few)} to {NTH.format(most)}, tokens per model call {way} from "
+        f"{gains[0].middle:.2f} to {gains[1].middle:.2f}{unsure}, {but} guessing takes "
+        f"{drafting[1]:.1f} ms a cycle instead of {drafting[0]:.1f}."
     )
     return f'<p class="conclusion">{said} as fast as plain decoding.</p><p>{ABOUT} {trade}</p>'
 

@@ -33,7 +33,7 @@ def test_charts_have_the_numbers_of_the_recording_that_is_chosen(page, monkeypat
     monkeypatch.setattr("demo.results.table.live", lambda: None)  # the test page has another target
     first, second = ours()[:2]
     assert FIRST in (first.name, *{FIRST} - {one.name for one in ours()})  # if there is one
-    short, which = conclusion(first)
+    short, which, _ = conclusion(first)
     words = page.inner_text("#bench-claims")
     assert words.startswith(short) and which in words
     places = ("#bench-claims", "#bench-speed", "#bench-recording")

@@ -27,7 +27,7 @@ def test_the_drawing_follows_the_n_in_focus_beside_what_each_n_gains(page):
     assert f"{recorded.methods['moa-n0']['tau']:.2f}" in rows[5] and "4.56" in rows[9]
     marked = page.locator("#layers-gains .chosen").all_inner_texts()
     assert marked[0].replace("\u00a0", " ") == "N = 1" and "4.56" in marked
-    assert "the fastest" in page.inner_text("#layers-about .conclusion")
+    assert "as fast as plain decoding" in page.inner_text("#layers-about .conclusion")
     card = page.request.get(page.locator("#layers-gains a").evaluate("one => one.href"))
     assert "How they were trained" in card.text()
     for _ in every_look(page):

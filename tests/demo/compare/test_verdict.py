@@ -39,6 +39,9 @@ def test_what_is_close_and_what_is_not_known_is_said():
     plain = row_of("vanilla", (1,) * 3, (100, 95, 101))  # touches the second's range alone
     wide = row_of("eagle2", (3.0,) * 3, (103, 100, 106))
     assert verdict([close, wide, plain])[2] == "EAGLE-2 may be no faster than plain"
+    # The fastest touches plain decoding's range; the other, which it touches too, does not.
+    near = row_of("moa-n0", (3.6,) * 3, (103, 102, 104))
+    assert verdict([near, wide, plain])[0].startswith(level)
     behind = replace(FAST, rate=wide.rate)
     assert verdict([behind, FAST_EAGLE])[0] == "EAGLE-2 was the fastest, at 1.17 × MoA N=0’s speed."
     plain = row_of("vanilla", (1,) * 3, (50, 49, 51))

@@ -86,8 +86,7 @@ def ran(speedup, same=1.0, spread=0.0):
          "1 of 3 methods with guesses are faster, 1 about as fast, 1 slower."),
         ({"moa_n0": ran(1.2, spread=2.5), "vanilla": ran(1, spread=1)},  # their passes overlap
          "MoA N=0 writes at 1.20 × the speed of the model alone (about as fast).",
-         "all 1 methods with guesses are about as fast. The text stays the same. "
-         "By kind of prompt, MoA N=0 has 1.17 to 1.18 ×; on the one prompt in Live, 1.50 ×."),
+         "all 1 methods with guesses are about as fast. The text stays the same."),
         ({"moa_n0": ran(0.9), "eagle2": ran(0.8)},
          "MoA N=0 writes at 0.90 × the speed of the model alone (slower), ahead of EAGLE-2.",
          "all 2 methods with guesses are slower. The text stays the same."),
@@ -101,7 +100,10 @@ def test_the_conclusion_says_whether_drafting_pays(methods, short, which, monkey
     played = SimpleNamespace(trace=Trace({"method": "moa-n0"}), measured=measured)
     monkeypatch.setattr("demo.results.table.live", lambda: played)
     found = conclusion(recording(**methods))
-    assert found == (short, which and f"Against the model alone, {which}")
+    assert found[:2] == (short, which and f"Against the model alone, {which}")
+    both = {"moa_n0", "vanilla"} <= methods.keys()
+    kinds = "By kind of prompt, MoA N=0 has 1.17 to 1.18 ×; on the one prompt in Live, 1.50 ×."
+    assert found[2] == kinds * both
 
 
 @pytest.mark.parametrize(
