@@ -170,7 +170,7 @@ class DeviceLane {
     const way = this.sums.trips.reduce((sum, one) => sum + one, 0) / 1000;
     const said = [`${many(count, "token")} in ${many(calls, "round trip")}${waits ? "" : ` instead of ${count}`}; ${ENDINGS[line.end]}.`];
     if (confirmed + changed) said.push(this.#healed(parted));
-    else if (!waits) said.push(`On the way: about ${way.toFixed(1)} of ${seconds.toFixed(1)} s.`);
+    else if (!waits) said.push(`On the way: about ${way.toFixed(1)} of ${seconds.toFixed(1)} s; the rest in the models.`);
     if (waits) said.push(`${waits} more were written offline and never checked: run again, and restore the connection sooner.`);
     this.#tell();
     this.#say(said.join(" "));
