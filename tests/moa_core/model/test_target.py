@@ -66,6 +66,14 @@ def test_a_tree_is_verified_and_kept_as_if_written_token_by_token(target, leaf):
         check_learnt(target, text, seen)
 
 
+@torch.inference_mode()
+@pytest.mark.parametrize("count", [1, 2])  # of two, the second is hidden from the first
+def test_the_shortest_prompts_are_read_like_others(target, count):
+    logits, seen = target.fork().prefill(PROMPT[:count], 64)
+    torch.testing.assert_close(logits, plain_logits(target, PROMPT[:count])[-1], **CLOSE)
+    check_learnt(target, PROMPT[:count], seen)
+
+
 @pytest.mark.parametrize(
     ("sizes", "context"),
     [
