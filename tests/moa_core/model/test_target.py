@@ -119,6 +119,14 @@ def test_layers_are_what_the_config_says(sizes):
     torch.testing.assert_close(tail, states[-1], **CLOSE)  # after the last two layers
 
 
+@torch.inference_mode()
+@pytest.mark.parametrize("bias", [False, True])
+def test_a_head_of_some_words_gives_what_the_whole_head_gives_them(bias):
+    target, words, hidden = tiny_target(), torch.tensor([3, 33, 7]), torch.randn(2, 5, 32)
+    target.head = torch.nn.Linear(32, 64, bias=bias)
+    torch.testing.assert_close(target.head_of(words)(hidden), target.head(hidden)[..., words])
+
+
 def test_positions_reach_as_far_as_was_reserved():
     rope, like = Rope(8, {"rope_type": "default", "rope_theta": 1e4}, 4096), torch.empty(0)
     for count in (1025, 1026):  # the table begins with 1,024
