@@ -13,7 +13,7 @@ from transformers import AutoModelForCausalLM, PreTrainedModel
 from moa_core.decoding.tree import DraftTree
 from moa_core.errors import UserError
 from moa_core.model.layers import Rope
-from moa_core.model.target import Observation, Target
+from moa_core.model.target import Observation, Target, check_prompt
 from tests.models import BUSH as TREE
 from tests.models import FAMILIES, SHAPES, YARN, plain_greedy, tiny_target, traced
 from tests.properties import above
@@ -125,6 +125,14 @@ def test_a_head_of_some_words_gives_what_the_whole_head_gives_them(bias):
     target, words, hidden = tiny_target(), torch.tensor([3, 33, 7]), torch.randn(2, 5, 32)
     target.head = torch.nn.Linear(32, 64, bias=bias)
     torch.testing.assert_close(target.head_of(words)(hidden), target.head(hidden)[..., words])
+
+
+def test_the_first_and_the_last_token_of_a_vocabulary_may_be_asked(target):
+    last = len(target.embed.weight) - 1
+    check_prompt([0, last], target)
+    for wrong in (-1, last + 1):
+        with pytest.raises(UserError, match=rf"vocabulary \(0 to {last}\)"):
+            check_prompt([wrong], target)
 
 
 def test_positions_reach_as_far_as_was_reserved():
