@@ -47,7 +47,8 @@ def layers_read(near: Rows, mean: Sequence[float], tokens: Sequence[str], tli: i
     figure.add_trace(bars(places, mean, tints, "", patterns, hover), 1, 1)
     figure.add_trace(_map(near, places, tokens, "column"), 2, 1)
     size = len(groups[0])
-    axis = "layer of the target" + f", {size} at a time; the last alone" * (size > 1)
+    single = "last" if tli < 2 else f"last {tli}"
+    axis = "layer of the target" + f", {size} at a time; the {single} alone" * (size > 1)
     title = f"Which of the target’s {count} layers it reads (LSA)"
     _lay_out(figure, title, axis, len(tokens), 270)
     figure.update_xaxes(tickvals=places, ticktext=firsts, range=[0.5, len(groups) + 0.5],

@@ -122,6 +122,23 @@ def test_a_cut_takes_effect_at_once_and_the_text_is_healed(page):
     settings(page, tokens=60)
 
 
+def test_a_cut_before_the_first_token_is_told(page, open_page):
+    other = open_page(ADDRESS, ready=RUN)  # its run has the turn until its connection is back
+    press(other, "✂ Cut the connection")
+    other.click(RUN)
+    other.wait_for_selector(f"{TEXT} [data-token=offline]")
+    page.bring_to_front()
+    page.click(RUN)
+    for name, told in (
+        ("✂ Cut the connection", "without a first token, the drafter waits."),
+        ("Restore the connection", "Waiting for the first token."),
+    ):
+        press(page, name)
+        page.wait_for_selector(f"#view .headline:has-text('{told}')")
+    press(other, "Restore the connection")
+    finish(page)
+
+
 def test_a_run_that_ended_without_its_connection_says_so(page):
     def give_up(kept):
         lines = kept["lines"]["drafter"][:5]

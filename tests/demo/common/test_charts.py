@@ -5,7 +5,7 @@ import pytest
 from demo.common.charts import latency
 from demo.compare.bench import charts
 from demo.compare.rows import rows
-from demo.inside.charts import layers_read, text_read
+from demo.inside.charts import grouped, layers_read, text_read
 from demo.network.recorded import recorded_charts, records_html
 from demo.results.charts import CHARTS as RESULTS
 from demo.results.charts import learning
@@ -86,6 +86,16 @@ def test_heat_maps_hold_the_weights_and_name_rows_by_tokens():
     assert [note.text for note in figure.layout.annotations] == ["even share", "reused, N = 2"]
     _, heat = text_read([[0.6, 0.1, 0.3], [0.2, 0.7, 0.1]], ["(earlier)", *TOKENS], 2).data
     assert [list(one) for one in heat.z] == [[0.6, 0.2], [0.1, 0.7], [0.3, 0.1]]
+
+
+@pytest.mark.parametrize(("tli", "alone"), [(0, 1), (1, 1), (3, 3)])
+def test_layers_that_are_reused_and_the_last_one_stand_alone(tli, alone):
+    groups = grouped(30, tli)
+    assert [at for group in groups for at in group] == [*range(30)] and len(groups) <= 12 + alone
+    sizes = [len(group) for group in groups]
+    assert sizes[-alone:] == [1] * alone and min(sizes[:-alone]) > 1
+    words = layers_read([[1 / 30] * 30], [1 / 30] * 30, ["fox"], tli).layout.xaxis2.title.text
+    assert f"the {'last 3' if alone > 1 else 'last'} alone" in words
 
 
 def test_recordings_of_links_and_cuts_are_drawn_with_their_own_numbers():
