@@ -29,7 +29,7 @@ TABLE_NOTE = (
     "Tree: depth-breadth-budget, or auto with the mean number of guesses. Rounding can change a "
     "text where two tokens are almost equally probable; then the gap of their logits is small."
 )
-CHARTS = ("tau", "rate"), ("latency", "phases")  # by row
+CHARTS, MORE = ("tau", "latency"), ("rate", "phases")  # those of the paper's claims, and others
 
 
 def results() -> dict[str, Any]:
@@ -41,16 +41,20 @@ def results() -> dict[str, Any]:
         template = '<section class="race tokens" aria-label="Race"></section>'
         parts["race"] = component(template, "compare/race.js", replayed, elem_id="compare-race")
     with gr.Column(visible=False, elem_id="compare-details") as parts["details"]:
-        for row in CHARTS:
-            with gr.Row():
-                for name in row:
-                    parts[name] = plot(min_width=200, elem_id=f"compare-{name}")
-        parts["table"] = gr.Dataframe(
-            interactive=False, wrap=True, label="Table", show_label=False, buttons=["copy"],
-            elem_id="compare-table", elem_classes="wide-table",
-        )  # fmt: skip
-        words(f"<p>{TABLE_NOTE}</p>", elem_classes="note")
+        parts |= _charts(CHARTS)
+        with gr.Accordion("More charts, all numbers", open=False, elem_id="compare-all"):
+            parts |= _charts(MORE)
+            parts["table"] = gr.Dataframe(
+                interactive=False, wrap=True, label="Table", show_label=False, buttons=["copy"],
+                elem_id="compare-table", elem_classes="wide-table",
+            )  # fmt: skip
+            words(f"<p>{TABLE_NOTE}</p>", elem_classes="note")
     return parts
+
+
+def _charts(names: Sequence[str]) -> dict[str, Any]:
+    with gr.Row():
+        return {name: plot(min_width=200, elem_id=f"compare-{name}") for name in names}
 
 
 def run(engine: Engine, comparison: Comparison, should_stop: Stop) -> Iterator[dict[str, Any]]:

@@ -2,7 +2,7 @@
 import { add, button, el } from "../common/static/dom.js";
 
 const HERE = {
-  none: ({ words }) => words || "A cut is simulated until this browser has the drafter.",
+  none: ({ words }) => words || "A cut is simulated: the drafter, too, runs on the server.",
   "not loaded": ({ advice }) => advice,
   loading: ({ share }) => `The drafter comes into this browser: ${Math.floor(100 * share)} %.`,
   ready: () => "The drafter is ready in this browser.",
@@ -36,6 +36,6 @@ export class Cut {
     this.sized = state === "not loaded";
     const elsewhere = cut && running && state !== "offline";
     this.here.textContent = elsewhere ? "Simulated: the drafter runs on the server." : HERE[state](device);
-    this.more.textContent = this.sized ? (device.left ? "Download it" : "Open it") : state === "none" && !words && able ? "See its size" : "";
+    this.more.textContent = this.sized ? (device.left ? "Download it" : "Open it") : state === "none" && !words && able ? "Bring it here" : "";
   }
 }

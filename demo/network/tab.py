@@ -25,7 +25,7 @@ INTRO = (
     "target checks that text later.</p>"
 )
 TRIPS = (
-    '<p class="conclusion"></p><label>Round trip to the server '
+    '<p class="conclusion"></p><p class="streamed"></p><label>Round trip to the server '
     '<input type="range" min="0" max="200" step="5"></label><div class="bars"></div>'
     '<p class="note"><i class="bar draft"></i> On the way: computed, a round trip for each model '
     'call. <i class="bar verify"></i> In the models: measured, like the number of calls, in '

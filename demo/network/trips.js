@@ -10,17 +10,18 @@ export const tell = (needed) => needed.length && own(needed);
 
 /** props.runs: drafted, plain, streamed: name, round trips, seconds without a link; props.trip: ms at first. */
 export function mount({ element, props: { runs, trip: first } }) {
-  const [said, trip, bars, note] = ["p", "input", ".bars", ".note"].map((one) => element.querySelector(one));
-  let conclude = ([ours, plain, streamed]) =>
-    `the recorded text takes ${seconds(ours)} with a drafter here, ${seconds(plain)} if the server is asked for each token. ` +
-    `A server that streams is ${streamed < ours ? "faster" : "no faster"} (${seconds(streamed)}) ${streamed < ours ? "but" : "and"} ` +
-    "stops when the connection is gone; the drafter writes on, though one so small soon repeats itself.";
+  const [said, trip, bars, note, streaming] = ["p", "input", ".bars", ".note", ".streamed"].map((one) => element.querySelector(one));
+  let conclude = ([ours, plain, streamed]) => {
+    const [speed, but] = streamed < ours ? ["faster", "but"] : ["no faster", "and"];
+    streaming.textContent = `A server that streams is ${speed} (${seconds(streamed)}) ${but} stops when the connection is gone. The drafter writes on, though one so small soon repeats itself.`;
+    return `the recorded text takes ${seconds(ours)} with a drafter here, ${seconds(plain)} if the server is asked for each token.`;
+  };
 
   const [, [plain]] = runs;
   own = (needed) => {
     runs = [...needed, { name: plain, calls: needed[0].count }].map(({ name, calls }) => [name, calls, 0]);
     conclude = (whole) => `your text waits ${seconds(whole[0])} for the server; without a drafter, it would wait ${seconds(whole.at(-1))}.`;
-    note.hidden = true;
+    note.hidden = streaming.hidden = true;
     draw();
   };
 

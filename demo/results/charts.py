@@ -13,10 +13,10 @@ Chart = Callable[[Recording], go.Figure | None]
 
 
 def rates(key: str, title: str, unit: str, digits: int) -> Chart:
-    """A chart of one figure per method, with its spread, the highest first."""
+    """A chart of one figure per method, with its spread."""
 
     def draw(recording: Recording) -> go.Figure | None:
-        known = _each(recording, lambda found: spread(found, key), key)
+        known = _each(recording, lambda found: spread(found, key))
         drawn = figures(known, title, unit, digits) if known else None
         if drawn and key == "tau":  # its interval is over prompts, not over passes
             drawn.update_traces(error_x_visible=False, selector={"type": "bar"})
@@ -58,11 +58,9 @@ def spread(found: dict[str, Any], key: str) -> Spread | None:
     return Spread(value, *(found.get(f"{key}_spread") or (value, value))) if value else None
 
 
-def _each(
-    recording: Recording, value: Callable[[dict[str, Any]], Any], by: str = "tokens_per_second"
-) -> dict[str, Any]:
-    """Values by method, the highest figure `by` first, without empty ones."""
-    methods = sorted(recording.methods.items(), key=lambda one: -(one[1].get(by) or 0))
+def _each(recording: Recording, value: Callable[[dict[str, Any]], Any]) -> dict[str, Any]:
+    """Values by method, without empty ones."""
+    methods = recording.methods.items()
     return {name: known for name, found in methods if (known := value(found))}
 
 

@@ -8,7 +8,8 @@ LEFT, RIGHT, WIDE = 8, 240, 124  # columns of target and drafter
 MIDDLE = 166  # where LSA stands
 OWN, EMBED = 178, 226  # heights of the drafter's own part, and of the embeddings
 KEY = (
-    "Orange: parts of the target that the drafter uses, too. Embeddings turn tokens into numbers; "
+    "Orange: parts of the target that the drafter uses, too; head and embeddings for every N. "
+    "Embeddings turn tokens into numbers; "
     "the head turns numbers into the next token. Dashed blue: the drafter’s own. Layer "
     "self-attention (LSA) sums up all layers in a memory; cross-attention (CA) reads the memory, "
     "self-attention (SA) reads the text."
@@ -64,11 +65,11 @@ def _between(tli: int) -> list[str]:
         line(MIDDLE + 44, mid, RIGHT, mid, "to"),
         text(MIDDLE + 22, OWN + TALL + 16, "reads all layers", "middle quiet"),
     ]
-    for place in range(tli):
-        height = TOP + STEP * place + TALL / 2
-        parts.append(line(edge, height, RIGHT, height, "to bonus cut"))
+    for top in (22, EMBED, *(TOP + STEP * place for place in range(tli))):
+        parts.append(line(edge, top + TALL / 2, RIGHT, top + TALL / 2, "to bonus cut"))
+    parts.append(text(MIDDLE + 26, 22 + 6, "always", "middle quiet"))
     if tli:
-        parts.append(text(MIDDLE + 26, TOP + 6, "borrowed", "middle quiet"))
+        parts.append(text(MIDDLE + 26, TOP + 6, f"N\u00a0=\u00a0{tli}", "middle quiet"))
     return parts
 
 

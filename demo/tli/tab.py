@@ -1,19 +1,20 @@
 """The tab Layers (TLI): what N means, and what each N gains and costs."""
 
+from dataclasses import replace
 from functools import partial
 from html import escape
 from typing import Any
 
 import gradio as gr
 
-from demo.common.elements import words
+from demo.common.elements import plot, words
 from demo.common.figures import leaders, listed, many
 from demo.common.methods import RIVAL, VANILLA, family, label, ordered, tli_of
 from demo.compare import tab as compare
 from demo.compare.run import MOST, recorded_time
 from demo.engine import Engine
 from demo.lesson.text import PRESSED
-from demo.results.charts import spread
+from demo.results.charts import CHARTS, spread
 from demo.results.tab import FIRST, ours
 from demo.results.table import papers_means
 from demo.session import PRIVATE, Shared
@@ -62,6 +63,10 @@ def build(shared: Shared) -> None:
         shared.target, [focus, link], queue=False, **PRIVATE,
     )  # fmt: skip
     focus.change(drawing_html, focus, drawing, queue=False, **PRIVATE)
+    if FIRST in there:
+        with gr.Row(elem_id="layers-charts"):
+            for name, figure in charts(there[FIRST]).items():
+                plot(figure, min_width=280, elem_id=f"layers-{name}")
 
 
 def choices(engine: Engine, target: str = "") -> dict[str, Any]:
@@ -129,6 +134,14 @@ def gains_html(found: Recording, sized: Recording | None = None, chosen: int = 0
         f"{many(found.methods[VANILLA]['prompts'], 'prompt')}. "
         f"Each N has its own drafter.{untrained} {TRAINED}</p>"
     )
+
+
+def charts(found: Recording) -> dict[str, Any]:
+    """Tokens per call and the time of a cycle, for each N and without a drafter, by name."""
+    names = [*ordered(name for name in found.methods if family(name) == "moa"), VANILLA]
+    methods = {name: found.methods[name] for name in names}
+    of_moa = replace(found, results={**found.results, "methods": methods})
+    return {name: CHARTS[name](of_moa) for name in ("tau", "times")}
 
 
 def advice_html(found: Recording | None = None, sized: Recording | None = None) -> str:

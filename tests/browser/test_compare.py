@@ -45,7 +45,10 @@ DIMMED = "old => (getComputedStyle(document.querySelector('#compare-race')).opac
 
 
 def table(page):
-    """The table as dictionaries of what its cells say."""
+    """The table as dictionaries of what its cells say, once its fold is open."""
+    if not page.locator("#compare-table").count():
+        page.click("#compare-all > button")
+    page.wait_for_selector("#compare-table [data-index]")
     heads = page.evaluate(HEADS)
     return [dict(zip(heads, cells, strict=True)) for cells in page.evaluate(CELLS)]
 

@@ -172,7 +172,7 @@ def test_the_drafter_moves_into_this_browser_when_it_is_asked_for(page):
     page.wait_for_selector(".inside-view .count:has-text('Cycle 3 of')")
     page.go_back()
     page.reload()
-    page.click("#enable-offline:has-text('See its size')")
+    page.click("#enable-offline:has-text('Bring it here')")
     page.wait_for_selector(".cut-here:has-text('already in this browser')")
     page.click("#enable-offline:has-text('Open it')")
     page.wait_for_selector(".cut-here:has-text('ready in this browser')")

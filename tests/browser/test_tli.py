@@ -2,7 +2,7 @@
 
 import pytest
 
-from demo.results.tab import ours
+from demo.results.tab import FIRST, ours
 from demo.tli.tab import RECORDED
 from tests.browser.conftest import every_look, keep_picture
 from tests.browser.driving import SEEN, can_be_read, chart, open_tab, wait_for_status
@@ -17,17 +17,24 @@ def test_the_drawing_follows_the_n_in_focus_beside_what_each_n_gains(page):
     assert page.get_by_role("tab", name="Layers (TLI)").get_attribute("aria-selected") == "true"
     labels = page.locator("#layers-focus label").all_inner_texts()
     assert [words.strip() for words in labels if words.startswith("N")] == ["N = 0", "N = 1"]
-    assert page.locator("#layers-drawing path.bonus").count() == 1  # it opens where N shows
+    always = 2  # head and embeddings
+    borrowed = page.locator("#layers-drawing path.bonus")
+    assert borrowed.count() == always + 1  # it opens where N shows
     for tli in (0, 1):  # the trained ones
         page.get_by_label(f"N = {tli}", exact=True).check()
         page.wait_for_selector(f"#layers-drawing svg:has-text('What N = {tli} means')")
-        assert page.locator("#layers-drawing path.bonus").count() == tli
+        assert borrowed.count() == always + tli
     recorded = next(one for one in ours() if one.name == RECORDED)
     rows = page.locator("#layers-gains tr").all_inner_texts()
     assert f"{recorded.methods['moa-n0']['tau']:.2f}" in rows[5] and "4.56" in rows[9]
     marked = page.locator("#layers-gains .chosen").all_inner_texts()
     assert marked[0].replace("\u00a0", " ") == "N = 1" and "4.56" in marked
     assert "as fast as plain decoding" in page.inner_text("#layers-about .conclusion")
+    sized = next(one for one in ours() if one.name == FIRST).methods
+    bars, _ = chart(page, "layers-tau")["data"]
+    assert bars["y"] == ["MoA N=0", "MoA N=1", "MoA N=3", "Plain"]
+    assert bars["x"] == [sized[name]["tau"] for name in ("moa-n0", "moa-n1", "moa-n3", "vanilla")]
+    assert chart(page, "layers-times")["data"][0]["y"] == bars["y"]
     card = page.request.get(page.locator("#layers-gains a").evaluate("one => one.href"))
     assert "How they were trained" in card.text()
     for _ in every_look(page):
@@ -51,6 +58,7 @@ def test_its_link_compares_every_n_on_the_visitors_prompt(page):
     assert bars["y"] == ["MoA N=0", "MoA N=1", "EAGLE-2", "Plain"]
     assert page.locator("#compare-prompt textarea").input_value() == "Tell me a story."
     assert "each with its own trees" not in page.inner_text("#compare-verdict")
+    page.click("#compare-all > button")
     assert page.inner_text("#compare-table").count("5-4-11") == 3  # plain decoding has no tree
 
 

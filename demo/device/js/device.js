@@ -68,7 +68,7 @@ export class Device {
   get advice() {
     if (!this.left) return "The drafter is already in this browser: open it, and it writes on here.";
     const { connection: { saveData } = {}, deviceMemory = 8 } = navigator;
-    const size = `A cut is simulated until this browser has the drafter: ${(this.left / MEGA).toFixed(1)} MB, downloaded once and kept.`;
+    const size = `The drafter, for real cuts in this browser: ${(this.left / MEGA).toFixed(1)} MB, downloaded once and kept.`;
     if (saveData) return `${size} Your browser asks to save data.`;
     return deviceMemory < 2 ? `${size} This device has little memory: it may be slow.` : size;
   }
