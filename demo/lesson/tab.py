@@ -117,8 +117,8 @@ def _lesson(number: int, step: Step) -> str:
         for link in step.links
     )
     return (
-        f'<h2><span class="how-number">{number}</span> {escape(step.title)} '
-        '<a class="how-up" href="#how-overview">all steps ↑</a></h2>'
+        '<a class="how-up" href="#how-overview">all steps ↑</a>'
+        f'<h2><span class="how-number">{number}</span> {escape(step.title)}</h2>'
         f'<p class="how-body">{escape(step.text)}</p>'
         f'<p class="how-lead"><b>Try it.</b> {escape(step.lead)}</p>{links}'
     )
