@@ -36,6 +36,7 @@ export class Cut {
     this.sized = state === "not loaded";
     const elsewhere = cut && running && state !== "offline";
     this.here.textContent = elsewhere ? "Simulated: the drafter runs on the server." : HERE[state](device);
-    this.more.textContent = this.sized ? (device.left ? "Download it" : "Open it") : state === "none" && !words && able ? "Bring it here" : "";
+    const asks = state === "none" && able && (!words ? "Bring it here" : device.away && "Try again");
+    this.more.textContent = this.sized ? (device.left ? "Download it" : "Open it") : asks || "";
   }
 }

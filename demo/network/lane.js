@@ -109,7 +109,6 @@ class DeviceLane {
 
   on_failed({ words }) {
     this.state = "failed";
-    if (!this.device.missing) this.device.name = ""; // the next press looks it up anew
     this.#settle();
     if (this.sums) this.shown.root.dataset.state = "done";
     this.#say(words);

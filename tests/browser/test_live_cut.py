@@ -154,7 +154,11 @@ def test_a_run_that_ended_without_its_connection_says_so(page):
 def test_the_drafter_moves_into_this_browser_when_it_is_asked_for(page):
     whole = run(page, STORY).replace("↵", "")
     page.evaluate("caches.delete('moa-drafters')")  # which another tab's test may have filled
+    page.context.set_offline(True)
     page.click("#enable-offline")
+    page.wait_for_selector(".cut-here:has-text('The server cannot be reached.')")
+    page.context.set_offline(False)
+    page.click("#enable-offline:has-text('Try again')")
     page.click("#enable-offline:has-text('Download')")
     page.wait_for_selector(".cut-here:has-text('ready in this browser')")
     keep_picture(page, "live-ready")

@@ -45,7 +45,8 @@ export class Device {
     if (this.words) return this.heard({ type: "failed", words: this.words });
     this.worker = new Worker(`${this.base}/js/worker.js`, { type: "module" });
     this.worker.onmessage = ({ data }) => this.hear(data);
-    this.worker.onerror = () => this.hear({ type: "failed", words: "This browser cannot run the drafter." });
+    this.worker.onerror = ({ message }) => // none: its script did not come
+      this.hear({ type: "failed", away: !message, words: message ? "This browser cannot run the drafter." : "The server cannot be reached." });
     this.worker.postMessage({ do: "open", base: this.base, name });
   }
 
@@ -74,7 +75,7 @@ export class Device {
   }
 
   hear(event) {
-    const { type, words = "", ...more } = event, loaded = this.ready;
+    const { type, words = "", away = false, ...more } = event, loaded = this.ready;
     if (type === "facts") Object.assign(this, more, { state: "not loaded" });
     if (type === "progress") this.share = more.bytes / this.bytes;
     if (type === "ready") this.tree = more.tree;
@@ -82,7 +83,8 @@ export class Device {
     if (type === "ready" || (loaded && ["link back", "finished", "failed"].includes(type))) this.state = "ready";
     else if (type === "failed") {
       const again = this.state === "loading"; // what has arrived is kept
-      Object.assign(this, { state: again ? "not loaded" : "none", left: this.bytes * (1 - this.share), words });
+      Object.assign(this, { state: again ? "not loaded" : "none", left: this.bytes * (1 - this.share), words, away });
+      if (!this.missing) this.name = ""; // when it is chosen again, it is looked up anew
     }
     this.heard(event);
   }

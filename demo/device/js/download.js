@@ -1,14 +1,17 @@
 // A drafter's files: downloaded in parts that are kept by their hash, so a download goes on where it
 // stopped, and drafters share what they have in common.
 
+import { LinkLost } from "./connection.js";
+
 const STORE = "moa-drafters";
 const store = () => globalThis.caches?.open(STORE); // none on a page without https
 
 /** What a drafter is (demo/device/weights.py); its bytes, those left to fetch, and the parts with them. */
 export async function facts(base, name) {
   const url = `${base}/facts/${name}`, found = await fetch(url).catch(() => null);
-  const told = (await found?.json().catch(() => null)) ?? {};
-  if (!found?.ok) throw new Error(told.error ?? told.detail ?? "The server does not answer.");
+  if (!found) throw new LinkLost();
+  const told = (await found.json().catch(() => null)) ?? {};
+  if (!found.ok) throw new Error(told.error ?? told.detail ?? "The server does not answer.");
   if (told.format !== 4) throw new Error("This page is older than its server: reload it.");
   const kept = await store(), parts = Object.values(told.files).flat();
   await kept?.put(url, new Response(JSON.stringify(told))).catch(() => {});

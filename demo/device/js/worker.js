@@ -8,7 +8,7 @@
 //                              after each token that is written alone, for whoever reads along
 //   {do: "link", delay, up, down}   make the link slower
 //   {do: "stop"}, {do: "cut"}, {do: "mend"}   end the run; cut the link, and let it be mended
-// and says {type: "failed", words} of what went wrong.
+// and says {type: "failed", words, away} of what went wrong; away: the server.
 import { decode } from "./client.js";
 import { LinkLost } from "./connection.js";
 import { download, facts } from "./download.js";
@@ -74,7 +74,7 @@ self.onmessage = async ({ data }) => {
   try {
     await jobs[data.do](data);
   } catch (error) {
-    const away = error instanceof LinkLost && "The server cannot be reached.";
-    postMessage({ type: "failed", words: away || error.message });
+    const away = error instanceof LinkLost;
+    postMessage({ type: "failed", away, words: away ? "The server cannot be reached." : error.message });
   }
 };
