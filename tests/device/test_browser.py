@@ -258,3 +258,28 @@ def test_text_of_tokens(served, blank):
     )
     assert found == wanted
     assert wanted[-1] == tokenizer.decode(ids, skip_special_tokens=True)
+
+
+ORDER = """async () => {
+  let socket;
+  window.WebSocket = class {
+    constructor() { socket = this; }
+    close() {}
+  };
+  const [{ Wire }, { encode }] = await Promise.all(
+    ["connection", "wire"].map((file) => import(`/device/js/${file}.js`)));
+  const comes = (message) => socket.onmessage({ data: encode(message).slice().buffer });
+  const opened = Wire.open("", {}, { delay: 30, up: 0, down: 9 });
+  comes({ type: "welcome" });
+  const wire = await opened, sent = [...Array(400).keys()];
+  for (const number of sent) {
+    comes({ type: "answer", number, half: new Uint8Array(number % 2 ? 10 : 3000) });
+    for (const until = performance.now() + 0.3; performance.now() < until; );
+  }
+  for (const number of sent) if ((await wire.receive(5000)).number !== number) return number;
+  return "all";
+}"""
+
+
+def test_a_slower_link_keeps_the_order_of_messages(served, blank):
+    assert blank(served).evaluate(ORDER) == "all"

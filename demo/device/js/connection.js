@@ -17,16 +17,16 @@ export class Refused extends Error {
 class Way {
   free = 0;
   due = 0;
-  held = 0;
+  held = [];
 
   /** delay: ms. mbps: nothing for no limit. */
   put(bytes, delay, mbps, pass) {
     const now = performance.now();
     this.free = Math.max(now, this.free) + (mbps ? bytes / (125 * mbps) : 0);
     this.due = Math.max(this.due, this.free + delay);
-    if (!this.held && this.due <= now) return pass();
-    this.held++;
-    setTimeout(() => (this.held--, pass()), this.due - now);
+    if (!this.held.length && this.due <= now) return pass();
+    this.held.push(pass);
+    setTimeout(() => this.held.shift()(), this.due - now); // timers that are due together may swap
   }
 }
 
