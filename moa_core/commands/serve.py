@@ -71,7 +71,7 @@ def run(options: argparse.Namespace) -> None:
     try:
         with suppress(asyncio.CancelledError):
             asyncio.run(serve())
-    except OSError as error:
+    except (OSError, UnicodeError) as error:  # UnicodeError: no name of a host
         raise UserError(f"Cannot listen on {host}:{options.port}: {error}") from error
 
 

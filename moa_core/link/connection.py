@@ -33,7 +33,7 @@ class Address:
         if "@" in self.url:
             raise UserError("An address cannot contain a password: set MOA_TOKEN instead.")
         try:
-            parse_uri(self.url)
+            parse_uri(self.url).host.encode("idna")  # as it will be looked up
         except (InvalidURI, ValueError):
             raise UserError(f"{self.url!r} is not an address like ws://host:port.") from None
 

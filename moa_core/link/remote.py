@@ -79,7 +79,7 @@ class Remote:
         self._sampled = wire.Sampled(
             float(sampling.temperature), float(sampling.top_p), sampling.top_k, sampling.seed
         )
-        self._read, self._prompt, self._kept = [], list(ids), 0
+        self._read, self._prompt, self._kept, self._flowing = [], list(ids), 0, False
         self._comes_back()
         self._halves: list[wire.Share] = []
         request = wire.Prefill(self._next(), self._prompt, capacity, self._sampled)
@@ -241,7 +241,10 @@ class Remote:
         self._send(wire.Prefill(self._next(), ids, self._capacity, self._sampled, have))
 
     def _comes_back(self) -> None:
-        """If the link was lost since the last request and is back, let the server read the text."""
+        """If the link was lost since the last request and is back, let the server read the text.
+        LinkLost if it is not back: another run may have ended so."""
+        if not self.back(0):
+            raise LinkLost(0.0)
         lost, self._found = self._found is not None, None
         if lost and self._read:
             self._read_again(self._read, len(self._read))

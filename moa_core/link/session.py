@@ -4,12 +4,12 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import torch
+from msgspec.structs import astuple
 
 from moa_core.decoding.tree import DraftTree
 from moa_core.decoding.verifier import NearTarget
 from moa_core.decoding.verify import Sampling, walk
 from moa_core.drafters.base import Drafter, ServerOutputs
-from moa_core.errors import UserError
 from moa_core.link import wire
 from moa_core.link.wire import Kind, pack
 from moa_core.model.target import Observation, Target
@@ -87,7 +87,7 @@ class Session:
         count = len(request.ids)
         self._check_ids(request.ids)
         self._check_room(count, request.capacity)
-        self._capacity, sampling = request.capacity, _sampling(request.sampling)
+        self._capacity, sampling = request.capacity, Sampling(*astuple(request.sampling))
         chosen = self._near.prefill(request.ids, request.capacity, sampling)
         prompt, self.known, (first,) = self._near.newest, count, chosen.tokens
         yield wire.First(request.number, first, chosen.probs[0])
@@ -132,13 +132,6 @@ class Session:
             token, position = chosen.tokens[0], position + 1
             self.known = position
             yield wire.Pushed(request.number, position, token, chosen.probs[0])
-
-
-def _sampling(sampled: wire.Sampled) -> Sampling:
-    try:
-        return Sampling(sampled.temperature, sampled.top_p, sampled.top_k, sampled.seed)
-    except UserError as error:  # NaN passes the checks of messages
-        raise Denied(str(error)) from None
 
 
 def _tree(request: wire.Verify) -> DraftTree:

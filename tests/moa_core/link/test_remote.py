@@ -11,7 +11,16 @@ import pytest
 import torch
 from websockets.sync.server import ServerConnection
 
-from moa_core.decoding.trace import Drafted, LinkBack, LinkDown, OfflineToken, Prefilled, Verified
+from moa_core.decoding.decode import Settings, decode
+from moa_core.decoding.trace import (
+    Drafted,
+    LinkBack,
+    LinkDown,
+    OfflineToken,
+    Prefilled,
+    Trace,
+    Verified,
+)
 from moa_core.decoding.tree import AUTO, DraftTree
 from moa_core.decoding.verifier import LinkLost
 from moa_core.decoding.verify import Sampling
@@ -29,6 +38,7 @@ from tests.moa_core.link.scene import (
     PROMPT,
     TARGET,
     TOKEN,
+    TREE,
     WELCOME,
     address,
     drafter_for,
@@ -122,6 +132,39 @@ def test_a_server_that_starts_anew_reads_the_text_again(lost_again):
     assert trace.of(LinkBack)
 
 
+@pytest.mark.parametrize("method", ["moa-n0", "streamed"])
+def test_a_second_run_begins_anew_whatever_became_of_the_first(method, served, monkeypatch):
+    drafter, away = drafter_for(method), False
+
+    def found(*words: Any) -> Wire:
+        if away:
+            raise UserError("It is away.") from ConnectionError()
+        return reach(*words)
+
+    monkeypatch.setattr("moa_core.link.remote.reach", found)
+    traces = []
+    with Remote(address(served[1]), TARGET, drafter, method == "streamed") as remote:
+        for _ in range(2):
+            settings, trace = Settings(40, TREE, patience=20 if traces else 0), Trace()
+            for event in trace.record(decode(TARGET, drafter, PROMPT, settings, remote=remote)):
+                if isinstance(event, Verified) and event.cycle == 2 and not traces:
+                    away = True
+                    remote._wire.drop()
+            traces.append(trace)
+            away = False
+    assert [trace.reason for trace in traces] == ["offline", "length"]
+    assert traces[1].output_ids == GREEDY[:40]
+
+
+def test_a_stream_that_went_on_is_left_for_the_next_run(served):
+    settings = Settings(10, TREE)
+    with Remote(address(served[1]), TARGET, Vanilla(), streams=True) as remote:
+        for _ in range(2):
+            trace = Trace()
+            trace.events = list(decode(TARGET, Vanilla(), PROMPT, settings, remote=remote))
+            assert trace.output_ids == GREEDY[:10]
+
+
 def test_a_link_that_stays_cut_ends_the_run_with_the_drafter_s_text(served):
     link = CutLink([("down", 8, 30.0)])
     trace = run("moa-n0", served[1], patience=0.1, link=link)
@@ -144,6 +187,7 @@ def test_a_client_with_its_part_of_the_target_needs_no_other_weights(served, tmp
         ({}, TARGET, useful("moa-n0", TARGET, whisper=0.5), "other weights"),
         ({"url": "elsewhere"}, TARGET, Vanilla(), "not an address"),
         ({"url": "ws://127.0.0.1:99999"}, TARGET, Vanilla(), "not an address"),
+        ({"url": "ws://a..b:80"}, TARGET, Vanilla(), "not an address"),
         ({"url": "ws://127.0.0.1:9"}, TARGET, Vanilla(), "no server"),
         ({"kind": "int4"}, TARGET, Vanilla(), "Invalid enum value"),
     ],

@@ -14,7 +14,7 @@ from moa_core.errors import UserError
 from moa_core.link import session as sessions
 from moa_core.link.remote import Remote
 from moa_core.link.session import Denied, Limits, Session
-from moa_core.link.wire import First, Prefill, Refused, Sampled, Share, Stream, Verify, unpack
+from moa_core.link.wire import First, Prefill, Refused, Share, Stream, Verify, unpack
 from tests.attackers import fire
 from tests.moa_core.link.scene import (
     GREEDY,
@@ -103,7 +103,6 @@ UNFIT = [
     (Prefill(2, [1] * 10, 10), "no room"),
     (Prefill(2, [1, 64], 20), "from 0 to 63"),
     (Prefill(2, [], 20), "there must be some"),
-    (Prefill(2, PROMPT, 20, Sampled(float("nan"), 0.9)), "Temperature"),
     (Verify(2, 7, [1] * 94, STAR), "no room"),
     (Verify(2, 7, [1, 64], [-1, 0]), "from 0 to 63"),
     (Verify(2, 8, [1], [-1]), "not read"),

@@ -1,5 +1,6 @@
 """Messages: they come back as they went, and what is none of ours is refused, never worse."""
 
+import math
 from contextlib import suppress
 from typing import Any
 
@@ -155,6 +156,7 @@ WRONG = {
     "having less than nothing": changed(PREFILL, have=-1),
     "a cold temperature": changed(PREFILL, sampling={"temperature": -1.0}),
     "an endless temperature": changed(PREFILL, sampling={"temperature": float("inf")}),
+    "no temperature": changed(PREFILL, sampling={"temperature": math.nan}),
     "no top-p": changed(PREFILL, sampling={"top_p": 0.0}),
     "an endless stream": changed(STREAM, count=2**40),
     "an unknown kind of numbers": changed(HELLO, kind="f64"),
