@@ -1,13 +1,11 @@
 """The server side of drafters in browsers, on the page's own port: link, weights, scripts."""
 
 import asyncio
-import json
 import os
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
@@ -26,6 +24,7 @@ from moa_core.link.server import Server
 from moa_core.link.session import Limits
 from moa_core.model.target import Target
 from moa_core.text import LONGEST_PROMPT, prompt_ids, tokenizer_of
+from moa_core.untrusted import parsed
 
 SCRIPTS = Path(__file__).parent / "js"
 EACH = 8  # connections from one address
@@ -173,7 +172,7 @@ def own_page(socket: HTTPConnection) -> bool:
 
     A proxy may use another host name; pages of other sites cannot set the header.
     """
-    origin = urlsplit(socket.headers.get("origin", "")).netloc
+    origin = socket.headers.get("origin", "").partition("://")[2]
     names = ("host", "x-forwarded-host")
     ours = [os.environ.get("SPACE_HOST"), *(socket.headers.get(name) for name in names)]
     return bool(origin) and origin in ours
@@ -186,4 +185,4 @@ async def _json(request: Request) -> Any:
         body += part
         if len(body) > MOST_BODY:
             raise ValueError("too long")
-    return json.loads(body)
+    return parsed(body.decode())

@@ -42,6 +42,7 @@ from moa_core.drafters.base import Drafter
 from moa_core.errors import UserError
 from moa_core.model.target import Target
 from moa_core.text import TokenText, record_words, tokenizer_of
+from moa_core.untrusted import parsed
 
 ALIVE = 1.0  # seconds between signs of life
 ALONE = 15  # tokens per second while cut: slow enough to read, and to reconnect in time
@@ -126,7 +127,7 @@ class Visitor:
     def hear(self, text: str) -> Thread | None:
         """Do what a message asks for, a job in the thread that it returns; ignore other texts."""
         try:
-            asked = dict(json.loads(text))
+            asked = dict(parsed(text))
             do = str(asked.pop("do"))
         except (ValueError, TypeError, KeyError):
             return None

@@ -42,6 +42,7 @@ class ServerProcess:
         """Its port. UserError if it does not start."""
         assert self._process.stdout is not None
         alarm = threading.Timer(START_WITHIN, self._process.kill)
+        alarm.daemon = True  # after Ctrl-C, this process need not wait for it
         alarm.start()
         line = self._process.stdout.readline()
         alarm.cancel()

@@ -5,6 +5,7 @@ import logging
 import os
 import re
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -37,6 +38,32 @@ def test_where_it_cannot_listen_it_says_so_in_one_sentence(models, capfd):
         with pytest.raises(UserError, match="did not start: what it printed above says why"):
             ServerProcess("--port", port)
     assert f"error: Cannot listen on 127.0.0.1:{port}" in capfd.readouterr().err
+
+
+STARTING = """
+import sys
+from moa_core.link.process import ServerProcess
+sys.executable = sys.argv[1]
+print("here", flush=True)
+ServerProcess()
+"""
+
+
+def test_ctrl_c_while_a_server_starts_ends_both(tmp_path):
+    endless = tmp_path / "endless"
+    endless.write_text("#!/bin/sh\nexec sleep 600\n")
+    endless.chmod(0o700)
+    parent = subprocess.Popen(
+        [sys.executable, "-c", STARTING, str(endless)], env=os.environ | {"PYTHONPATH": str(ROOT)},
+        stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
+    )  # fmt: skip
+    assert parent.stdout.readline() == "here\n"
+    children = psutil.Process(parent.pid).children
+    assert until(lambda: [one for one in children() if "sleep" in one.cmdline()])
+    [child] = children()
+    parent.send_signal(signal.SIGINT)
+    parent.communicate(timeout=30)
+    assert not child.is_running()
 
 
 PARENT = """
