@@ -47,7 +47,7 @@ def json_lines(path: Path) -> Iterator[tuple[int, Any]]:
     compressed. UserError if it cannot be read, and, naming the line, for one that is not JSON."""
     with saying(f"{path} cannot be read"):
         data = path.read_bytes()
-        text = (gzip.decompress(data) if path.suffix == ".gz" else data).decode()
+        text = (gzip.decompress(data) if path.suffix == ".gz" else data).decode("utf-8-sig")
     for number, line in enumerate(text.split("\n"), 1):
         if line.strip():
             with saying(f"Line {number} of {path} is not JSON"):

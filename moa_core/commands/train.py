@@ -126,7 +126,8 @@ def _drafters(options: argparse.Namespace) -> None:
     from moa_core.train.drafters import OTHERS, Plan, train_drafters
     from moa_core.train.loop import Schedule
     from moa_core.train.losses import Weights
-    from moa_core.train.own_text import OWN_TEXT, prompts_in
+    from moa_core.train.own_text import OWN_TEXT
+    from moa_core.train.prompts import prompts_in
 
     methods = listed(options.methods, OTHERS)
     block = re.fullmatch(r"([1-9]\d{0,3})-([1-9]\d{0,3})", options.block)

@@ -1,15 +1,15 @@
 """Answers that the target writes: drafters will be verified against such text."""
 
-import hashlib
 import json
 import os
 import random
 import signal
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, wait
 from dataclasses import dataclass
 from itertools import islice
-from multiprocessing import get_context
+from multiprocessing import get_context, parent_process
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
@@ -23,10 +23,9 @@ from moa_core.errors import UserError
 from moa_core.model.cache import KVCache
 from moa_core.model.target import Target
 from moa_core.text import prompt_ids, tokenizer_of
-from moa_core.untrusted import json_lines
+from moa_core.train.prompts import prompts_in
 
 OWN_TEXT = "own_text.npz"  # in the folder of a run
-HELD_OUT_PERCENT = 2  # of prompts
 CONTEXT = 1568  # tokens of a chat, at most
 GROUP = 8  # prompts of like length that are read at a time
 SORTED = 8  # prompts for each row, sorted by length: so rows that run together are as long
@@ -81,38 +80,6 @@ class Encoded(NamedTuple):
     mask: list[bool]
 
 
-def bucket(text: str) -> int:
-    """A text's hash, from 0 to 99."""
-    return int(hashlib.sha256(text.encode()).hexdigest()[:8], 16) % 100
-
-
-def prompts_in(path: Path) -> list[tuple[int, str]]:
-    """Line and text of each prompt but the 2 % that a hash holds out.
-
-    Of a chat, the prompt is the first thing that the user says.
-    """
-    found = []
-    for number, row in json_lines(path):
-        if not (prompt := _asked(row)).strip():
-            raise UserError(f"Line {number} of {path} has no prompt and no user's message.")
-        if bucket(prompt) >= HELD_OUT_PERCENT:
-            found.append((number - 1, prompt))
-    return found
-
-
-def _asked(row: Any) -> str:
-    """The prompt of a line; "" if it has none."""
-    match row:
-        case {"prompt": str(prompt)}:
-            return prompt
-        case {"messages": list(messages)}:
-            for one in messages:
-                match one:
-                    case {"content": str(said), **more} if more.get("role", "user") == "user":
-                        return said
-    return ""
-
-
 def write(target: Target, path: Path, tokens: int, writing: Writing, processes: int = 1) -> None:
     """Let the target answer prompts until it has written `tokens` tokens; save them.
 
@@ -122,47 +89,54 @@ def write(target: Target, path: Path, tokens: int, writing: Writing, processes: 
     """
     if path.exists():
         return
-    parts = [path.with_name(f"{path.stem}.{n}.jsonl") for n in range(processes)]
-    shares = [(n, processes, tokens // processes + 1) for n in range(processes)]
-    with tqdm(total=tokens, unit="tok", desc="answers, when whole") as bar:
+    for part in _parts(path):  # a kill may cut a line
+        os.truncate(part, part.read_bytes().rfind(b"\n") + 1)
+    before = _finished(path)
+    done, left = {chat.place for chat in before}, tokens - sum(chat.written for chat in before)
+    shares = [(path, n, processes, left // processes + 1, done) for n in range(processes)]
+    with tqdm(total=tokens, initial=tokens - left, unit="tok", desc="answers, when whole") as bar:
         if processes == 1:
-            _write_part(target, writing, parts[0], *shares[0], bar.update)
+            _write_part(target, writing, *shares[0], bar.update)
         else:
             with _Workers(processes) as pool:
-                jobs = [
-                    pool.submit(_write_part, target, writing, part, *share)
-                    for part, share in zip(parts, shares, strict=True)
-                ]
+                jobs = [pool.submit(_write_part, target, writing, *share) for share in shares]
                 while wait(jobs, TELL).not_done:
-                    bar.update(sum(chat.written for chat in _finished(parts)) - bar.n)
+                    bar.update(sum(chat.written for chat in _finished(path)) - bar.n)
                 for job in jobs:
                     job.result()
     texts = [
-        Encoded(chat.ids, [False] * chat.start + [True] * chat.written) for chat in _finished(parts)
+        Encoded(chat.ids, [False] * chat.start + [True] * chat.written) for chat in _finished(path)
     ]
+    if not texts:
+        raise UserError(
+            f"{writing.prompts} has no prompt for training that {target.name}, which reads "
+            f"{target.context} tokens, can answer."
+        )
     random.Random(writing.seed).shuffle(texts)
     save(path, texts)
-    for part in parts:
+    for part in _parts(path):
         part.unlink()
 
 
+def _parts(path: Path) -> list[Path]:
+    """The files of finished chats, one of each process, also of a run with more processes."""
+    return sorted(path.parent.glob(f"{path.stem}.*.jsonl"))
+
+
 def _write_part(
-    target: Target, writing: Writing, path: Path, number: int, of: int, tokens: int,
+    target: Target, writing: Writing, path: Path, number: int, of: int, tokens: int, done: set[int],
     tell: Callable[[int], object] = lambda count: None,
 ) -> None:  # fmt: skip
-    """Append this part's finished chats to a file, until it holds so many of the target's tokens.
+    """Append this part's chats to its file as they are finished, until they have so many tokens.
 
+    done  places of chats that are in a part's file already
     tell  is called with the tokens of each finished chat
     """
-    whole = path.read_text(encoding="utf-8") if path.exists() else ""
-    path.write_text(whole[: whole.rfind("\n") + 1], encoding="utf-8")  # a kill may cut a line
-    before = _finished([path])
-    written, done = sum(chat.written for chat in before), {chat.place for chat in before}
-    tell(written)
     asked = prompts_in(writing.prompts)
     left = [(at, prompt) for at, prompt in asked if at % of == number and at not in done]
     torch.manual_seed(writing.seed * 1_009 + number + len(done))
-    with path.open("a", encoding="utf-8") as file:
+    written = 0
+    with path.with_name(f"{path.stem}.{number}.jsonl").open("a", encoding="utf-8") as file:
         for chat in Writer(target, writing).answered(_chats(target, left, writing)):
             spans = [[chat.start, len(chat.ids)]]
             line = {"place": chat.place, "ids": chat.ids, "spans": spans}
@@ -172,11 +146,6 @@ def _write_part(
             written += chat.written
             if written >= tokens:
                 return
-    if not written:
-        raise UserError(
-            f"{writing.prompts} has no prompt for training that {target.name}, which reads "
-            f"{target.context} tokens, can answer."
-        )
 
 
 def _chats(target: Target, asked: Sequence[tuple[int, str]], writing: Writing) -> Iterator[Chat]:
@@ -303,15 +272,16 @@ class _Rows:
         return keys, values
 
 
-def _finished(parts: Sequence[Path]) -> list[Chat]:
-    """The chats in the parts' files; their heat is not kept."""
-    texts = (path.read_text(encoding="utf-8") for path in parts if path.exists())
+def _finished(path: Path) -> list[Chat]:
+    """The chats in all parts' files; their heat is not kept."""
+    texts = (part.read_text(encoding="utf-8") for part in _parts(path))
     rows = [json.loads(line) for text in texts for line in text.split("\n")[:-1]]
     return [Chat(row["place"], 0.0, row["ids"], row["spans"][0][0]) for row in rows]
 
 
 class _Workers(ProcessPoolExecutor):
-    """A pool of processes of one thread each, which Ctrl-C ends without a traceback.
+    """A pool of processes of one thread each, which end with this process, however it ends: else
+    they would go on for hours, and write into the files of the next run.
 
     Processes are spawned because tokenizers and torch do not survive a fork with threads.
     """
@@ -320,12 +290,22 @@ class _Workers(ProcessPoolExecutor):
         super().__init__(count, get_context("spawn"), _begin)
 
     def __exit__(self, kind: Any, *_: Any) -> None:
-        self.shutdown(wait=kind is None, cancel_futures=kind is not None)
+        if kind is not None:
+            for process in [*self._processes.values()]:
+                process.terminate()
+        self.shutdown()
 
 
 def _begin() -> None:
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # without a traceback
     torch.set_num_threads(1)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    if parent := parent_process():
+        parent.join()
+    os._exit(1)
 
 
 def save(path: Path, texts: list[Encoded]) -> None:

@@ -8,7 +8,8 @@ import pytest
 
 from moa_core.bench.suites import QUESTIONS, SUITES, load_suite, suite_ids
 from moa_core.errors import UserError
-from moa_core.train.own_text import HELD_OUT_PERCENT, Writing, bucket, load, write
+from moa_core.train.own_text import Writing, load, write
+from moa_core.train.prompts import HELD_OUT_PERCENT, bucket
 from tests.models import chatml_tokenizer, speaking_target, tiny_target
 
 

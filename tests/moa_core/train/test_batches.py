@@ -2,12 +2,18 @@
 
 import gzip
 import json
+import os
 import random
+import subprocess
+import sys
 from collections import Counter
+from contextlib import suppress
 from itertools import islice
 from pathlib import Path
+from time import sleep
 
 import numpy as np
+import psutil
 import pytest
 import torch
 
@@ -16,7 +22,8 @@ from moa_core.model.target import Target
 from moa_core.text import prompt_ids
 from moa_core.train import own_text
 from moa_core.train.batches import PADDING, Batch, Batches, Columns, pack
-from moa_core.train.own_text import Chat, Writer, Writing, bucket, load, prompts_in, write
+from moa_core.train.own_text import Chat, Writer, Writing, load, write
+from moa_core.train.prompts import HELD_OUT_PERCENT, bucket, prompts_in
 from tests.models import plain_greedy, speaking_target, tiny_tokenizer
 
 ROWS = 3
@@ -131,10 +138,13 @@ def prompts(tmp_path) -> Path:
 
 def test_prompts_are_all_but_those_held_out(prompts):
     asked = prompts_in(prompts)
-    assert not any(bucket(prompt) < own_text.HELD_OUT_PERCENT for _, prompt in asked)
+    assert not any(bucket(prompt) < HELD_OUT_PERCENT for _, prompt in asked)
     assert asked[-1] == (59, "Count to 9.") and 50 < len(asked) < 60
     share = sum(bucket(f"prompt {n}") < 2 for n in range(20_000)) / 20_000
     assert share == pytest.approx(0.02, abs=0.004)
+    strange = prompts.with_name("windows.jsonl")  # half a character is no reason to stop
+    strange.write_bytes(b'\xef\xbb\xbf{"prompt": "Hi \\ud83d"}\r\n')
+    assert prompts_in(strange) == [(0, "Hi \ud83d")]
     packed = prompts.with_name("prompts.jsonl.gz")
     packed.write_bytes(gzip.compress(prompts.read_bytes()))
     assert prompts_in(packed) == asked
@@ -217,6 +227,44 @@ def test_writing_goes_on_where_it_was_cut_off(prompts, tmp_path, monkeypatch):
     ids = [text.ids for text in load(path)]
     assert all(json.loads(line)["ids"] in ids for line in first.splitlines())
     assert len({tuple(one) for one in ids}) == len(ids)
+
+
+def test_writing_goes_on_with_more_processes_than_prompts(tmp_path):
+    """A chat is written once, whichever process wrote it before."""
+    target, prompts, path = speaking_target(), tmp_path / "two.jsonl", tmp_path / "own.npz"
+    prompts.write_text("".join(json.dumps({"prompt": text}) + "\n" for text in PROMPTS[:2]))
+    begun = Chat(1, 0.0, [*prompt_ids(target.tokenizer, PROMPTS[1]), 7], 0)
+    line = {"place": begun.place, "ids": begun.ids, "spans": [[len(begun.ids) - 1, 0]]}
+    (tmp_path / "own.2.jsonl").write_text(json.dumps(line) + "\n")
+    write(target, path, 200, Writing(prompts, rows=4, longest=8), processes=2)
+    kept, new = sorted((text.ids for text in load(path)), key=begun.ids.__ne__)
+    assert kept == begun.ids and new[:-8] == prompt_ids(target.tokenizer, PROMPTS[0])
+    assert not list(tmp_path.glob("own.*.jsonl"))
+
+
+def test_processes_that_write_are_ended_by_ctrl_c():
+    with pytest.raises(KeyboardInterrupt), own_text._Workers(1) as pool:
+        process = psutil.Process(pool.submit(os.getpid).result())
+        pool.submit(sleep, 3600)
+        raise KeyboardInterrupt
+    process.wait(60)
+
+
+KILLED = """
+import os, signal, time
+from moa_core.train.own_text import _Workers
+
+pool = _Workers(1)
+print(pool.submit(os.getpid).result(), flush=True)
+pool.submit(time.sleep, 3600)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_processes_that_write_end_with_a_killed_parent():
+    killed = subprocess.run([sys.executable, "-c", KILLED], stdout=subprocess.PIPE, text=True)
+    with suppress(psutil.NoSuchProcess):
+        psutil.Process(int(killed.stdout)).wait(60)
 
 
 def test_prompts_that_do_not_fit_get_a_sentence(prompts, tmp_path):
