@@ -118,6 +118,8 @@ def _check(options: argparse.Namespace) -> None:
         return
     if (options.updates is None) == (options.minutes is None):
         raise UserError("Say how long to train: give either --updates or --minutes.")
+    if options.seed >= 2**31:  # update and row are counted in the bits above
+        raise UserError(f"--seed must be below {2**31:,}.")
 
 
 def _drafters(options: argparse.Namespace) -> None:

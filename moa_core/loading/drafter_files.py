@@ -87,9 +87,7 @@ def save_drafter(
 
     dtype  of the weights; int8: with a scale for each row of a matrix, as graphs run them
     """
-    folder.mkdir(parents=True, exist_ok=True)
     text = json.dumps(drafter_config(drafter, target, more), indent=2)
-    (folder / "config.json").write_text(text + "\n", encoding="utf-8")
     tensors: Tensors = {}
     for key, one in drafter.net.state_dict().items():
         if dtype == torch.int8:
@@ -98,7 +96,10 @@ def save_drafter(
             tensors[key] = one.to(dtype).contiguous()
     if (words := drafter.vocabulary) is not None:
         tensors["d2t"] = (words - torch.arange(len(words), device=words.device)).int()
-    save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
+    with saying(f"A drafter cannot be written to {folder}"):
+        folder.mkdir(parents=True, exist_ok=True)
+        save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
+        (folder / "config.json").write_text(text + "\n", encoding="utf-8")
 
 
 def _packed(key: str, weight: Tensor) -> Tensors:

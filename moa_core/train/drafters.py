@@ -24,14 +24,14 @@ from moa_core.drafters.registry import trained
 from moa_core.drafters.tandem import TandemDrafter
 from moa_core.drafters.trained import Trained
 from moa_core.errors import UserError
-from moa_core.loading.drafter_files import save_drafter
+from moa_core.loading.drafter_files import save_drafter, weights_hash
 from moa_core.loading.load import load_drafter
 from moa_core.model.target import Target, parameters
 from moa_core.runtime import commit
 from moa_core.text import tokenizer_of
 from moa_core.train import losses, own_text
 from moa_core.train.batches import Batch, Batches
-from moa_core.train.loop import Machine, Schedule, TrainingRun
+from moa_core.train.loop import CHECKPOINT, Machine, Schedule, TrainingRun, checkpoint_in
 from moa_core.train.masks import BLOCK, Masks, on_policy
 from moa_core.train.own_text import Writing
 from moa_core.train.teacher import Lesson, let_gradients_through, teach
@@ -97,6 +97,8 @@ def train_drafters(
     workers = machine.workers if target.device.type == "cpu" else 1
     own_text.write(target, own, plan.own_tokens, Writing(plan.prompts, plan.seed), workers)
     batches = Batches(own, tokenizer_of(target), plan.rows, plan.row_length, plan.seed)
+    if not (out / "run" / CHECKPOINT).exists():  # of an earlier, perhaps other, count
+        (out / "words.npy").unlink(missing_ok=True)
     if plan.start is None:
         words = _words(target, batches, out / "words.npy", plan.words) if plan.words else None
         for drafter in drafters.values():
@@ -104,7 +106,8 @@ def train_drafters(
     else:
         words = _same_words(drafters, out / "words.npy")
     trainees = {name: trainee(drafter, target, plan.weights) for name, drafter in drafters.items()}
-    run = TrainingRun(out / "run", trainees, batches, schedule, machine, asdict(plan))
+    recipe = {**asdict(plan), "target": weights_hash(target)}
+    run = TrainingRun(out / "run", trainees, batches, schedule, machine, recipe)
     lessons = _Lessons(target, drafters.values(), plan, run, words)
     if run.update == 0:
         _first_weights(target, drafters, trainees, batches, lessons, plan)
@@ -118,12 +121,14 @@ def export(target: Target, trained: Path, out: Path) -> list[str]:
     """Write the drafters of a training run, finished or not, in eight bits; return their names.
 
     trained  the folder that they are trained into
-    UserError if it holds no run
+    UserError if it holds no run, or one for another target
     """
-    path, words = trained / "run" / "checkpoint.pt", trained / "words.npy"
-    if not path.exists():
+    words = trained / "words.npy"
+    if not (trained / "run" / CHECKPOINT).exists():
         raise UserError(f"{trained} holds no training run: nothing was trained into it.")
-    state = torch.load(path, map_location="cpu", weights_only=True)
+    state = checkpoint_in(trained / "run")
+    if state["recipe"].get("target") not in (None, weights_hash(target)):
+        raise UserError(f"{trained} holds drafters for another target: name theirs by --target.")
     for name, weights in state["models"].items():
         drafter = fresh(name, target, 0)
         own = {key.removeprefix("net."): weight for key, weight in weights.items()}

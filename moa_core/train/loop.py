@@ -16,13 +16,14 @@ from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from tqdm import tqdm
 
-from moa_core.errors import UserError
+from moa_core.errors import UserError, saying
 from moa_core.train.batches import Batch, Batches
 from moa_core.train.masks import predictable
 from moa_core.train.muon import Muon
 
 BETAS = 0.9, 0.95  # of AdamW
 Prepare = Callable[[Batch, int], tuple[Any, ...]]  # a batch and the update's number
+CHECKPOINT = "checkpoint.pt"
 FLOOR = 0.05  # the last learning rate, as a share of the peak
 LOG_EVERY = 25  # updates
 
@@ -99,6 +100,14 @@ def optimisers(
     return [muon, adamw([{"params": tables}, vectors])]
 
 
+def checkpoint_in(folder: Path) -> dict[str, Any]:
+    """The state that a run keeps in its folder. UserError if it is damaged."""
+    path = folder / CHECKPOINT
+    with saying(f"{path} cannot be read, so start anew in another folder"):
+        state: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
+    return state
+
+
 class TrainingRun:
     """A training run in a folder: `log.jsonl` grows, `checkpoint.pt` is replaced every so often."""
 
@@ -106,7 +115,8 @@ class TrainingRun:
         self, folder: Path, models: Mapping[str, nn.Module], batches: Batches, schedule: Schedule,
         machine: Machine, recipe: Mapping[str, Any],
     ) -> None:  # fmt: skip
-        """recipe: what shapes the result besides the schedule; a resumed run has the same one."""
+        """recipe: what shapes the result besides the schedule, such as the target's weights; a
+        resumed run has the same one."""
         self.folder, self.batches = folder, batches
         self.schedule, self.machine = schedule, machine
         self.recipe = json.loads(json.dumps({**recipe, "schedule": asdict(schedule)}, default=str))
@@ -213,19 +223,19 @@ class TrainingRun:
                 n: [one.state_dict() for one in of] for n, of in self.optimisers.items()
             },
         }
-        path = self.folder / "checkpoint.pt"
-        torch.save(state, path.with_suffix(".part"))
-        os.replace(path.with_suffix(".part"), path)
+        path = self.folder / CHECKPOINT
+        with saying(f"{path} cannot be written"):
+            torch.save(state, path.with_suffix(".part"))
+            os.replace(path.with_suffix(".part"), path)
         self._kept = self.update
 
     def _resume(self) -> None:
-        path = self.folder / "checkpoint.pt"
-        if not path.exists():
+        if not (self.folder / CHECKPOINT).exists():
             return
-        state = torch.load(path, map_location="cpu", weights_only=True)
+        state = checkpoint_in(self.folder)
+        old = {"target": self.recipe["target"], **state["recipe"]}  # older runs do not name it
         # An option that no longer exists does not matter if it was not used.
-        old = state["recipe"].items()
-        before = {key: value for key, value in old if value or key in self.recipe}
+        before = {key: value for key, value in old.items() if value or key in self.recipe}
         if before != self.recipe:
             changed = [key for key in self.recipe if before.get(key) != self.recipe[key]]
             raise UserError(

@@ -19,7 +19,7 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 from tqdm import tqdm
 
-from moa_core.errors import UserError
+from moa_core.errors import UserError, saying
 from moa_core.model.cache import KVCache
 from moa_core.model.target import Target
 from moa_core.text import prompt_ids, tokenizer_of
@@ -321,7 +321,8 @@ def save(path: Path, texts: list[Encoded]) -> None:
 
 
 def load(path: Path) -> list[Encoded]:
-    with np.load(path) as file:
+    damaged = saying(f"{path} cannot be read; delete it to get new answers")
+    with damaged, path.open("rb") as opened, np.load(opened) as file:
         ends = file["lengths"].cumsum()[:-1]
         ids, mask = np.split(file["ids"], ends), np.split(file["mask"], ends)
     return [Encoded(a.tolist(), b.tolist()) for a, b in zip(ids, mask, strict=True)]

@@ -68,6 +68,7 @@ MISTAKES = {  # a command, and for each way to go on: what the sentence must con
         ("--row-length 1", "--row-length must be a finite number, at least 2."),
         ("--row-length 9999", "Rows of 9999 tokens are longer than tiny can read: give a"),
         ("--minutes 0", "--minutes must be a finite number, above 0."),
+        ("--seed 2147483648", "--seed must be below 2,147,483,648."),
         ("--minutes 1", "give either --updates or --minutes."),
         ("--rate nan", "--rate must be a finite number, above 0."),
         ("--block 6", "--block 6 is not from-to in tokens, as in 6-14."),

@@ -7,12 +7,14 @@ from typing import Any
 
 import pytest
 import torch
+from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
 from moa_core.decoding.tree import TreeSettings
 from moa_core.drafters.base import Drafter
 from moa_core.drafters.moa import MoADrafter
 from moa_core.errors import UserError
+from moa_core.loading import drafter_files
 from moa_core.loading.drafter_files import save_drafter, weights_hash
 from moa_core.loading.load import load_drafter, load_target
 from moa_core.model.target import Target
@@ -80,6 +82,18 @@ def test_a_saved_drafter_drafts_as_before(tmp_path, method, sizes, silent):
     assert back.tree == (TreeSettings() if silent else TreeSettings(**TREE))
     assert not isinstance(back, MoADrafter) or back.tli == int(method[-1])
     assert draft_alike(target, back, drafter)
+
+
+def test_a_drafter_that_cannot_be_written_leaves_the_one_before(tmp_path, monkeypatch):
+    def full(*_: object, **__: object) -> None:
+        raise SafetensorError("I/O error: No space left on device (os error 28)")
+
+    target = tiny_target()
+    folder = saved(tmp_path, "moa-n0", target)
+    monkeypatch.setattr(drafter_files, "save_file", full)
+    with pytest.raises(UserError, match=r"cannot be written to .*: I/O error: No space"):
+        saved(tmp_path, "moa-n2", target)
+    assert load_drafter(folder, target).tli == 0
 
 
 @pytest.mark.usefixtures("plain_torch")

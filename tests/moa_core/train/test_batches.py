@@ -98,6 +98,12 @@ def test_packing_keeps_every_token_in_order(length):
     assert sum((row[2] == PADDING).sum() for row in rows[:-1]) < 0.03 * sum(sizes)
 
 
+def test_a_damaged_file_of_answers_is_told(own):
+    own.write_bytes(own.read_bytes()[:300])
+    with pytest.raises(UserError, match=r"own\.npz cannot be read; delete it"):
+        load(own)
+
+
 def texts_in(rows: Columns) -> list[tuple[int, ...]]:
     """The texts of an epoch, in the order in which they were packed."""
     ids, _, segment = rows

@@ -7,12 +7,13 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
 from moa_core.errors import UserError
 from moa_core.train import loop
-from moa_core.train.drafters import Plan
+from moa_core.train.drafters import Plan, export
 from moa_core.train.loop import Schedule, TrainingRun
 from tests.moa_core.train.conftest import PROMPTS, logged, train
 from tests.models import speaking_target
@@ -114,8 +115,46 @@ def test_a_checkpoint_of_another_run_is_refused(own, tmp_path):
         torch.save({**state, "recipe": state["recipe"] | more}, path)
         with pytest.raises(UserError, match=rf"other settings \({words}\)"):
             drafters(own, tmp_path, **{"schedule": once, **other})
-    torch.save({**state, "recipe": state["recipe"] | {"gone": 0}}, path)  # not used then
+    old = {key: value for key, value in state["recipe"].items() if key != "target"}
+    torch.save({**state, "recipe": old | {"gone": 0}}, path)  # not used then
     drafters(own, tmp_path, once)
+
+
+def test_a_checkpoint_is_of_one_target_and_a_damaged_one_is_told(own, tmp_path):
+    plan, other = Plan(PROMPTS, METHODS, rows=4, row_length=48), speaking_target(seed=1)
+    train(speaking_target(), own, tmp_path, USUAL, plan, stop_at=1)
+    with pytest.raises(UserError, match=r"other settings \(target\)"):
+        train(other, own, tmp_path, USUAL, plan)
+    with pytest.raises(UserError, match="drafters for another target"):
+        export(other, tmp_path, tmp_path / "exported")
+    (tmp_path / "run" / "checkpoint.pt").write_bytes(b"PK")
+    for again in (train, export):
+        with pytest.raises(UserError, match=r"checkpoint\.pt cannot be read, so start anew"):
+            given = (own, tmp_path, USUAL, plan) if again is train else (tmp_path, tmp_path / "e")
+            again(speaking_target(), *given)
+
+
+def test_a_full_disk_is_told_and_the_last_checkpoint_is_kept(own, tmp_path, monkeypatch):
+    drafters(own, tmp_path, stop_at=1)
+
+    def full(_state: object, path: Path) -> None:
+        path.write_bytes(b"PK")
+        raise RuntimeError("[enforce fail] unexpected pos 576 vs 534")
+
+    monkeypatch.setattr(torch, "save", full)
+    with pytest.raises(UserError, match=r"checkpoint\.pt cannot be written"):
+        drafters(own, tmp_path, stop_at=2)
+    assert checkpoint(tmp_path)["update"] == 1
+
+
+def test_words_are_counted_anew_until_there_is_a_checkpoint(own, tmp_path):
+    plan = Plan(PROMPTS, METHODS[:1], rows=4, row_length=48)
+    for words in (20, 30):
+        with watched(0):
+            train(speaking_target(), own, tmp_path, 1, replace(plan, words=words))
+        assert len(np.load(tmp_path / "words.npy")) == words
+    train(speaking_target(), own, tmp_path, 1, plan)
+    assert not (tmp_path / "words.npy").exists()
 
 
 @pytest.mark.usefixtures("ticking")
