@@ -97,10 +97,8 @@ def train_drafters(
     workers = machine.workers if target.device.type == "cpu" else 1
     own_text.write(target, own, plan.own_tokens, Writing(plan.prompts, plan.seed), workers)
     batches = Batches(own, tokenizer_of(target), plan.rows, plan.row_length, plan.seed)
-    if not (out / "run" / CHECKPOINT).exists():  # of an earlier, perhaps other, count
-        (out / "words.npy").unlink(missing_ok=True)
     if plan.start is None:
-        words = _words(target, batches, out / "words.npy", plan.words) if plan.words else None
+        words = _words(target, batches, out / "words.npy", plan.words)
         for drafter in drafters.values():
             drafter.vocabulary = words
     else:
@@ -176,9 +174,13 @@ def _source(method: str, start: Path) -> str:
     )
 
 
-def _words(target: Target, batches: Batches, path: Path, count: int) -> Tensor:
-    """The ids [D] of the most frequent tokens in replies, and those that end them; counted once."""
-    if not path.exists():
+def _words(target: Target, batches: Batches, path: Path, count: int) -> Tensor | None:
+    """The ids [D] of the most frequent tokens in replies, and those that end them; a file that has
+    so many is taken as it is. None for 0: all tokens."""
+    if not count:
+        path.unlink(missing_ok=True)  # of a run before
+        return None
+    if not path.exists() or len(np.load(path)) != count:
         frequency = batches.frequencies(target.config.vocab_size)
         frequency[list(target.eos_ids)] = frequency.max() + 1
         # Of equally rare ones, those that the tokenizer learnt first.

@@ -147,7 +147,7 @@ def test_a_full_disk_is_told_and_the_last_checkpoint_is_kept(own, tmp_path, monk
     assert checkpoint(tmp_path)["update"] == 1
 
 
-def test_words_are_counted_anew_until_there_is_a_checkpoint(own, tmp_path):
+def test_words_are_counted_anew_if_another_number_is_asked_for(own, tmp_path):
     plan = Plan(PROMPTS, METHODS[:1], rows=4, row_length=48)
     for words in (20, 30):
         with watched(0):
