@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 
+from moa_core.arguments import target_of
 from moa_core.bench.methods import STREAM, Ours, Record, written
 from moa_core.bench.records import Row, check_out, head, write
 from moa_core.bench.results import aligned, grouped, outputs, shown
@@ -28,7 +29,7 @@ from moa_core.link.emulator import Link, LinkSettings, link
 from moa_core.link.process import ServerProcess
 from moa_core.link.remote import Remote
 from moa_core.loading.catalog import bundled_drafters, layers_needed
-from moa_core.loading.load import load_drafter, load_target, wanted_drafts
+from moa_core.loading.load import load_drafter, wanted_drafts
 from moa_core.model.target import Target
 
 LOCAL = "local"  # no server: target and drafter in one process
@@ -82,7 +83,7 @@ def run(options: argparse.Namespace) -> None:
     specs = {label: {"spec": one.spec} for label, one in links.items()}
     with ExitStack() as stack:
         address, near = _served(options, names, stack)
-        whole = load_target(options.target, options.dtype, options.device)
+        whole = target_of(options)
         methods = _placed(names, links, address, near, whole, tree)
         folder = path.with_suffix(".runs")
         facts, records = measure(options, whole, methods, prompts, folder, links=specs)

@@ -68,6 +68,10 @@ def _check(options: argparse.Namespace, modes: list[str]) -> None:
         raise UserError(f"Choose one of --{' and --'.join(modes)}: each is a run of its own.")
     if modes and (options.preset or options.bits):
         raise UserError("--preset and --load-in-... are for the usual benchmark.")
+    if options.offline and (options.tree or options.temperature or options.ignore_eos):
+        raise UserError(
+            "What drafters write alone is greedy: leave out --tree, --temperature and --ignore-eos."
+        )
     for name in ("repeat", "limit"):
         value = getattr(options, name)
         if value is not None and value < 1:

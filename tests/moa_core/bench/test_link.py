@@ -7,10 +7,13 @@ from typing import Any
 import pytest
 
 from moa_core.__main__ import main
+from moa_core.bench import link
+from moa_core.bench.link import OverLink
 from moa_core.bench.link import rows as link_rows
 from moa_core.bench.records import read, select
 from moa_core.link.connection import Address
 from moa_core.loading.load import load_drafter, load_target
+from moa_core.model.target import Target
 from tests.serving import serving
 
 LINK = "rtt=6,down=20,up=20"
@@ -44,6 +47,24 @@ def test_a_whole_measurement_and_what_was_missing_of_it(bundle, tmp_path, capsys
     again = runs.read_text().splitlines()
     assert again[:-1] == lines[:-1] and len(again) == len(lines)
     assert json.loads(again[-1])["output"] == json.loads(lines[-1])["output"]
+
+
+def test_drafts_have_the_precision_that_was_asked_for_here_and_across_a_link(bundle, monkeypatch):
+    class Stop(Exception):
+        """Before anything is measured."""
+
+    def stop(
+        _options: object, target: Target, methods: dict[str, OverLink], *_: Any, **__: Any
+    ) -> None:
+        assert target.drafts == "float32"
+        assert methods["moa-n1@local"].precision == "float32"
+        raise Stop
+
+    monkeypatch.setattr(link, "_served", lambda *_: (None, load_target("tiny", device="cpu")))
+    monkeypatch.setattr(link, "measure", stop)
+    command = "bench --link lan --methods moa-n1 --drafts float32 --device cpu --out out.json"
+    with pytest.raises(Stop):
+        main(command.split())
 
 
 def check_rows(found: dict[str, Any], text: str) -> None:
