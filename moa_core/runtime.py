@@ -43,7 +43,8 @@ def quiet() -> None:
 
 def commit() -> str | None:
     """The commit of this program, `+ changes` if its code differs; None outside a repository."""
-    git = partial(subprocess.check_output, cwd=ROOT, text=True, stderr=subprocess.DEVNULL)
+    own = {**os.environ, "GIT_DIR": str(ROOT / ".git")}  # an installation may lie in another one's
+    git = partial(subprocess.check_output, cwd=ROOT, env=own, text=True, stderr=subprocess.DEVNULL)
     try:
         head = git(["git", "rev-parse", "--short", "HEAD"]).strip()
         changed = git(["git", "status", "--porcelain", "--", "moa_core", "assets/models"])

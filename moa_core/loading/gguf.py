@@ -49,7 +49,7 @@ def opened(path: Path) -> Path:
         raise UserError(f"{path} cannot be read: {error.strerror}.") from None
     folder = cache_folder() / "gguf" / f"{digest[:16]}-{KEPT}"
     if not folder.exists():
-        with making(folder) as part:
+        with saying(f"{path.name} cannot be kept in {folder.parent}"), making(folder) as part:
             convert(path, part)
     return folder
 

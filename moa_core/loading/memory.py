@@ -142,9 +142,9 @@ def stored(folder: Path, pickles: bool = False) -> Drafting:
         if not found and pickle.exists() and pickles_allowed(pickles):
             read = torch.load(pickle, map_location="meta", weights_only=True, mmap=True)
             found = {name: tuple(tensor.shape) for name, tensor in read.items()}
+        return of_shapes(found)
     except Exception:  # loading it will say what is wrong
         return Drafting(0)
-    return of_shapes(found)
 
 
 def of_shapes(shapes: Mapping[str, tuple[int, ...]]) -> Drafting:

@@ -22,6 +22,22 @@ def test_the_number_of_threads_is_the_one_that_was_asked_for(monkeypatch):
             runtime.use_threads(absurd)
 
 
+def test_a_commit_is_this_programs_and_no_repositorys_around_it(tmp_path, monkeypatch):
+    def git(*words: str) -> str:
+        who = ("-c", "user.name=a", "-c", "user.email=a@b")
+        return subprocess.check_output(["git", "-C", str(tmp_path), *who, *words], text=True)
+
+    git("init", "--quiet")
+    git("commit", "--quiet", "--allow-empty", "--message", "x")
+    monkeypatch.setattr(runtime, "ROOT", tmp_path)
+    assert runtime.commit() == git("rev-parse", "--short", "HEAD").strip()
+    (tmp_path / "moa_core").mkdir()
+    (tmp_path / "moa_core" / "new.py").touch()
+    assert runtime.commit().endswith(" + changes")
+    monkeypatch.setattr(runtime, "ROOT", tmp_path / "moa_core")
+    assert runtime.commit() is None
+
+
 FAULTS = """
 import platform, resource
 from moa_core.runtime import keep_freed

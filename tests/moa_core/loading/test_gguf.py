@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import torch
 from gguf import GGMLQuantizationType as Kind
+from safetensors import SafetensorError
 
 from moa_core.bench.programs import interleaved
 from moa_core.errors import UserError
@@ -148,6 +149,16 @@ def test_a_hostile_file_is_refused_in_a_sentence(tmp_path, cache, what):
     path.write_bytes(change(path.read_bytes()))
     with pytest.raises(UserError, match=f"bad.gguf is no GGUF file that can be read: .*{words}"):
         load_target(path)
+    assert not any((cache / "gguf").iterdir())
+
+
+def test_a_full_disk_is_told_and_leaves_nothing(tmp_path, cache, monkeypatch):
+    def full(*_: object) -> None:
+        raise SafetensorError("I/O error: No space left on device (os error 28)")
+
+    monkeypatch.setattr("safetensors.torch.save_file", full)
+    with pytest.raises(UserError, match=r"tiny.gguf cannot be kept in .*: I/O error: No space"):
+        load_target(write(tmp_path / "tiny.gguf", tiny_target()))
     assert not any((cache / "gguf").iterdir())
 
 

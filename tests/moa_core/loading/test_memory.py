@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import torch
+from safetensors.torch import save_file
 from torch.profiler import ProfilerActivity, profile
 from transformers import AutoConfig
 
@@ -83,6 +84,9 @@ def test_a_drafter_is_weighed_by_the_shapes_in_its_file(tmp_path, pickles):
     assert stored(places[LLAMA3_MOA]).lsa == (64, 96)
     assert target.need.drafters == 4 * stored(places[LLAMA3_MOA]).numbers
     (places[LLAMA3_MOA] / "model.safetensors").write_bytes(b"cut")
+    assert stored(places[LLAMA3_MOA]) == Drafting(0)
+    one = {"layer_self_attention.mlp.gate_proj.weight": torch.zeros(4)}  # no matrix
+    save_file(one, places[LLAMA3_MOA] / "model.safetensors")
     assert stored(places[LLAMA3_MOA]) == Drafting(0)
 
 
