@@ -24,5 +24,8 @@ def making(folder: Path) -> Iterator[Path]:
     name = f".{folder.name}."
     with TemporaryDirectory(prefix=name, dir=folder.parent, ignore_cleanup_errors=True) as part:
         yield Path(part)
-        if not folder.exists():  # else another process was quicker
+        try:
             os.replace(part, folder)
+        except OSError:
+            if not folder.is_dir():  # else another process was quicker
+                raise

@@ -30,7 +30,7 @@ LOG_EVERY = 25  # updates
 
 @dataclass(frozen=True)
 class Machine:
-    """Where and how a run computes. None of it changes the result, apart from rounding.
+    """Where and how a run computes: this changes no more than rounding, and `workers` the answers.
 
     bf16        autocast
     parts       into which the rows of an update are split, to save memory

@@ -1,6 +1,8 @@
 """GGUF files: read as the model that was written, and refused in a sentence."""
 
 import json
+import os
+import shutil
 import struct
 from collections.abc import Callable
 from pathlib import Path
@@ -150,6 +152,20 @@ def test_a_hostile_file_is_refused_in_a_sentence(tmp_path, cache, what):
     with pytest.raises(UserError, match=f"bad.gguf is no GGUF file that can be read: .*{words}"):
         load_target(path)
     assert not any((cache / "gguf").iterdir())
+
+
+def test_a_file_that_another_process_has_read_meanwhile_is_there(tmp_path, monkeypatch):
+    replace = os.replace
+
+    def late(part: str, folder: Path) -> None:
+        shutil.copytree(part, folder)
+        replace(part, folder)
+
+    monkeypatch.setattr("moa_core.cache.os.replace", late)
+    made = tiny_target()
+    found = load_target(write(tmp_path / "tiny.gguf", made), "float32")
+    assert plain_greedy(found, PROMPT, 4) == plain_greedy(made, PROMPT, 4)
+    assert len([*(tmp_path / "cache" / "gguf").iterdir()]) == 1
 
 
 def test_a_full_disk_is_told_and_leaves_nothing(tmp_path, cache, monkeypatch):
