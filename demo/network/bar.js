@@ -24,8 +24,9 @@ export function mount(given) {
   if (frame.checkVisibility()) first("network"); // it was opened before this came
 }
 
-/** A lane is there: the second one comes when it is first seen. */
+/** A lane is there: the second one comes anew for each duel. */
 export function join(lane, place) {
+  all[place]?.leave();
   all[place] = lane;
   if (names.length) choose();
 }
@@ -33,7 +34,7 @@ export function join(lane, place) {
 /** method: in place of the one before. */
 export function choose(method) {
   names = props.lanes[method] ?? names;
-  all.forEach((lane, at) => names[at] && lane.choose(...names[at]));
+  all.forEach((lane, at) => (names[at] ? lane.choose(...names[at]) : lane.leave()));
   show();
 }
 
@@ -49,20 +50,20 @@ async function load() {
 /** speeds: of the links by name: a round trip in ms, and Mbit/s to and from the server. */
 export async function run(speeds, method, text, count, link) {
   if (press("run").disabled) return;
-  press("run").disabled = true;
+  wanted = loading = true;
   document.querySelector("#net-status .status-line").dataset.kind = "";
   choose(method);
   slow(speeds, link);
   try {
     const ids = await all[0].device.ids(text);
-    wanted = true;
-    await load();
+    if (wanted) await load();
     showResults("net-lanes", document.querySelector("#net-bar").offsetHeight);
     if (wanted && on().every((lane) => lane.device.ready))
       for (const lane of on()) lane.start({ prompt: ids, count, patience: 60_000 });
   } catch (error) {
     Object.assign(all[0], { state: "failed", said: error.message });
   }
+  loading = false;
   show();
 }
 

@@ -57,6 +57,12 @@ class DeviceLane {
     this.device.choose(name);
   }
 
+  /** It is seen no more: its drafter ends, and a run with it. */
+  leave() {
+    this.#settle();
+    this.device.leave();
+  }
+
   #clear() {
     this.shown.empty(); // the style sheet says what comes here
     for (const [node, note] of this.notes) [node.textContent, node.nextElementSibling.textContent] = ["–", note];

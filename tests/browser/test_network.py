@@ -86,6 +86,27 @@ def test_two_drafters_are_cut_by_one_switch_and_stopped_by_one_button(page):
     assert "gain" not in status(page, "net-"), "no verdict on a part"
 
 
+def test_run_is_pressed_once_though_the_server_takes_its_time(page):
+    page.get_by_label("MoA N=0", exact=True).check()
+    held = []
+    page.route("**/device/ids", lambda route: held.append(route))
+    with page.expect_request("**/device/ids"):
+        page.click("#net-run")
+    assert page.locator("#net-run").is_disabled()
+    held.pop().continue_()
+    page.unroute("**/device/ids")
+    wait_for_status(page, "64 tokens in ", "net-")
+
+
+def test_a_drafter_that_leaves_the_duel_ends_its_thread(page):
+    for _ in range(2):
+        with page.expect_worker() as thread:
+            page.get_by_label("Duel").check()
+        page.wait_for_selector("#net-rival .text")
+        with thread.value.expect_event("close"):
+            page.get_by_label("MoA N=0", exact=True).check()
+
+
 def test_what_a_drafter_saves_is_computed_for_a_round_trip_of_the_visitors(page):
     page.reload()
     page.wait_for_selector("#net-trips .conclusion:has-text('the recorded text')")  # no run yet

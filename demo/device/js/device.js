@@ -3,6 +3,7 @@
 //   drafter.choose(name)    look a drafter up; nothing is downloaded
 //   drafter.load()          download it, or go on where that stopped, and open it
 //   drafter.ids(text)       the token ids of a prompt
+//   drafter.leave()         end its thread, and a run with it
 //   drafter.tell("run", asked)    decode, once it is ready; or "link", "cut", "mend", "stop": see worker.js
 // and hears each event of worker.js, after `state`, `share` and `words` have followed it:
 //   "none"        it cannot draft here, and `words` says why: the server cuts the link instead
@@ -40,7 +41,7 @@ export class Device {
 
   choose(name) {
     if (name === this.name) return;
-    this.worker?.terminate();
+    this.leave();
     Object.assign(this, { name, state: "none", share: 0, bytes: 0, left: 0, missing: null, words: lacking() });
     if (this.words) return this.heard({ type: "failed", words: this.words });
     this.worker = new Worker(`${this.base}/js/worker.js`, { type: "module" });
@@ -48,6 +49,11 @@ export class Device {
     this.worker.onerror = ({ message }) => // none: its script did not come
       this.hear({ type: "failed", away: !message, words: message ? "This browser cannot run the drafter." : "The server cannot be reached." });
     this.worker.postMessage({ do: "open", base: this.base, name });
+  }
+
+  leave() {
+    this.worker?.terminate();
+    this.name = "";
   }
 
   load() {
