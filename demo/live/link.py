@@ -49,6 +49,7 @@ ALONE = 15  # tokens per second while cut: slow enough to read, and to reconnect
 LESSON = 600.0  # seconds that a lesson's run waits: time to talk
 MOST = 64  # pages with a link
 MOST_WAITING = 20
+Say = Callable[[dict[str, Any]], None]
 
 
 class Stage:
@@ -119,8 +120,8 @@ class Link(Cuttable):
 class Visitor:
     """One page's jobs: a new one ends the one before, in a thread each. say: sends a line."""
 
-    def __init__(self, engine: Engine, say: Callable[[dict[str, Any]], None]) -> None:
-        self._engine, self._say, self._who = engine, say, token_hex(8)
+    def __init__(self, engine: Engine, say: Say) -> None:
+        self._engine, self._say = engine, say
         self._ended, self._cut = Event(), None  # of the newest job; the link of the run, if any
         self._jobs = {"run": self._run, "measure": self._measure, "open": self._open}
 
@@ -139,8 +140,8 @@ class Visitor:
             self.stop()
         elif do in self._jobs:
             self.stop()
-            self._ended = Event()
-            job = Thread(target=self._guarded, args=(do, asked, self._ended.is_set), daemon=True)
+            ended = self._ended = Event()
+            job = Thread(target=self._guarded, args=(do, asked, ended), daemon=True)
             job.start()
             return job
         return None
@@ -151,14 +152,19 @@ class Visitor:
         if self._cut:
             self._cut.restore()
 
-    def _guarded(self, do: str, asked: dict[str, Any], stop: Stop) -> None:
-        """A job whose errors become sentences."""
-        try:
-            self._jobs[do](asked, stop)
-        except Exception as error:
-            self._say({"said": sentence(error), "kind": "error"})
+    def _guarded(self, do: str, asked: dict[str, Any], ended: Event) -> None:
+        """A job whose errors become sentences, and who says nothing once a new one has begun."""
 
-    def _run(self, asked: dict[str, Any], stop: Stop) -> None:
+        def say(line: dict[str, Any]) -> None:
+            if ended is self._ended:  # else the page would take it for the new job's
+                self._say(line)
+
+        try:
+            self._jobs[do](asked, ended.is_set, say)
+        except Exception as error:
+            say({"said": sentence(error), "kind": "error"})
+
+    def _run(self, asked: dict[str, Any], stop: Stop, say: Say) -> None:
         engine, after = self._engine, asked.get("after")
         request = request_from(asked.get("settings"))
         lane = "plain" if asked.get("lane") == "plain" else "drafter"
@@ -167,16 +173,18 @@ class Visitor:
         elif len(engine.worker.waiting) >= MOST_WAITING:
             raise UserError("Too many visitors are waiting: try again in a minute.")
         if words := waiting(engine):
-            self._say({"said": words, "kind": "wait"})
-        engine.worker.waiting.add(self._who)
+            say({"said": words, "kind": "wait"})
+        who = token_hex(8)  # not the visitor: the job before this one may not be over
+        engine.worker.waiting.add(who)
         try:
             patience = LESSON if asked.get("lesson") is True else PATIENCE
-            self._decode(lane, request, stop, patience, after if isinstance(after, int) else None)
+            after = after if isinstance(after, int) else None
+            self._decode(lane, request, stop, patience, after, say)
         finally:
-            engine.worker.waiting.discard(self._who)
+            engine.worker.waiting.discard(who)
 
     def _decode(
-        self, lane: str, request: Any, stop: Stop, patience: float, after: int | None
+        self, lane: str, request: Any, stop: Stop, patience: float, after: int | None, say: Say
     ) -> None:
         own: list[Link] = []  # this run's link: another run may begin before this one ends
         waiting = self._engine.worker.waiting
@@ -189,29 +197,29 @@ class Visitor:
         run = self._engine.prepare(request, stop, link if lane == "drafter" else None, patience)
         tokenizer = tokenizer_of(run.target)
         feed = Feed(TokenText(tokenizer), lane)
-        self._say({**feed.head(token_hex(4), run.trace), "patience": patience if own else 0})
+        say({**feed.head(token_hex(4), run.trace), "patience": patience if own else 0})
         try:
             for batch in paced(run.events):
                 for line in feed.lines(batch):
-                    self._say(line)
+                    say(line)
         except Exception:
-            self._say({"lane": lane, "end": "error"})
+            say({"lane": lane, "end": "error"})
             raise
         finally:
             if self._cut in own:
                 self._cut = None
         record_words(run.trace, tokenizer)
-        self._say({"lane": lane, "trace": run.trace.to_json()})
+        say({"lane": lane, "trace": run.trace.to_json()})
 
-    def _open(self, asked: dict[str, Any], _: Stop) -> None:
+    def _open(self, asked: dict[str, Any], _: Stop, say: Say) -> None:
         trace = Trace.from_json(str(asked.get("text")))
         for line in feed_of(trace, "drafter"):
-            self._say(line)
-        self._say({"lane": "drafter", "trace": trace.to_json()})
+            say(line)
+        say({"lane": "drafter", "trace": trace.to_json()})
         about = f"Opened: {method_of(trace)} for {trace.about.get('target', 'a target')}."
-        self._say({"said": f"{about} It was recorded elsewhere or earlier.", "kind": "done"})
+        say({"said": f"{about} It was recorded elsewhere or earlier.", "kind": "done"})
 
-    def _measure(self, asked: dict[str, Any], stop: Stop) -> None:
+    def _measure(self, asked: dict[str, Any], stop: Stop, say: Say) -> None:
         engine, request = self._engine, request_from(asked.get("settings"))
         requests, measured = requests_for(engine, request), Measured(repeats=3)
         others = engine.worker.waiting
@@ -219,15 +227,15 @@ class Visitor:
         try:
             for step in measure(engine, requests, measured, lambda: stop() or bool(others)):
                 words = f"run {step.run} of {step.runs}" if step.run else "warming up"
-                self._say({"step": words, "share": round(step.share, 3)})
+                say({"step": words, "share": round(step.share, 3)})
         finally:
             engine.worker.gives_way = False
         if measured.finished < measured.wanted:
             words = "Stopped." if stop() else "Ended for another visitor’s run: ask again."
-            self._say({"step": words, "share": None})
+            say({"step": words, "share": None})
             return
         found = figures(request.method, measured.traces)
         for trace in (rivals := measured.traces.get("eagle2", []))[:1]:
             record_words(trace, tokenizer_of(engine.target(request.target)))
         rival = rivals[0].to_json() if rivals and request.method != "eagle2" else None
-        self._say({"measured": found, "rival": rival})
+        say({"measured": found, "rival": rival})

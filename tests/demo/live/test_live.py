@@ -1,6 +1,7 @@
 """The Live tab: runs over the page's link, saved traces, measurements, settings and links."""
 
 import json
+from threading import Event
 from time import monotonic
 
 import pytest
@@ -106,6 +107,17 @@ def test_a_stopped_run_keeps_its_trace_and_a_new_one_ends_the_one_before(engine)
     page.ask("run")
     first.join(60)
     assert [line["end"] for line in page.heard if "end" in line].count("length") >= 1
+
+
+def test_a_job_says_nothing_more_once_a_new_one_has_begun_which_still_waits(engine, monkeypatch):
+    page, gates, prepare = Page(engine), [Event(), Event()], engine.prepare
+    waits = iter(gates)
+    monkeypatch.setattr(engine, "prepare", lambda *all: next(waits).wait(20) and prepare(*all))
+    for at, job in enumerate([page.tell("run", settings=SETTINGS) for _ in gates]):
+        gates[at].set()
+        job.join(60)
+        assert len(engine.worker.waiting) == 1 - at
+    assert [line["end"] for line in page.heard if "end" in line] == ["length"]
 
 
 def test_who_waits_is_told_and_too_many_are_refused(engine):
