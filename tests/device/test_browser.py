@@ -239,6 +239,17 @@ def test_a_download_goes_on_where_it_stopped(served, blank):
     assert 0 < facts["left"] < facts["bytes"]
 
 
+def test_a_browser_that_keeps_nothing_downloads_all_the_same(served, blank):
+    """Some reject the store of a page whose cookies they block."""
+    found = blank(served).evaluate("""async () => {
+      CacheStorage.prototype.open = () => Promise.reject(new DOMException("", "SecurityError"));
+      const { download, facts } = await import("/device/js/download.js");
+      const base = new URL("/device", location).href, told = await facts(base, "moa-n0");
+      return [told.left === told.bytes, Object.keys(await download(base, told, () => {})).length];
+    }""")
+    assert found == [True, 6]
+
+
 def test_text_of_tokens(served, blank):
     """After each of them, as the Python reader tells it: whole characters, no special tokens."""
     target = speaking_target()

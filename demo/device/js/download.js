@@ -4,7 +4,8 @@
 import { LinkLost } from "./connection.js";
 
 const STORE = "moa-drafters";
-const store = () => globalThis.caches?.open(STORE); // none on a page without https
+// None on a page without https, or where the visitor blocks it.
+const store = () => globalThis.caches?.open(STORE).catch(() => null);
 
 /** What a drafter is (demo/device/weights.py); its bytes, those left to fetch, and the parts with them. */
 export async function facts(base, name) {
