@@ -81,7 +81,12 @@ def _drafters(names: list[str], target: Target) -> Callable[[str], Drafter]:
     from moa_core.loading.load import load_drafter
 
     known = {info.name for info in bundled_drafters()}
-    named = {one.name: one for one in (load_drafter(spec, target) for spec in names)}
+    named: dict[str, Drafter] = {}
+    for spec in dict.fromkeys(names):
+        drafter = load_drafter(spec, target)
+        if drafter.name in named:
+            raise UserError(f"Two drafters are called {drafter.name}: rename the folder of one.")
+        named[drafter.name] = drafter
 
     def load(name: str) -> Drafter:
         if name in named:  # a folder's drafter goes by the folder's last name, here and there

@@ -101,6 +101,9 @@ def test_a_drafter_served_from_a_folder_goes_by_the_folder_s_name(models, tmp_pa
     assert load("my-own").name == load_drafter(str(folder), target).name == "my-own"
     with pytest.raises(UserError, match=r"it serves .*my-own"):
         load(str(folder))
+    other = str(shutil.copytree(folder, tmp_path / "other" / "my-own"))
+    with pytest.raises(UserError, match="Two drafters are called my-own"):
+        _drafters([str(folder), other], target)
 
 
 def test_a_token_is_in_no_sentence_no_log_no_list_of_processes(models, caplog, capfd):
