@@ -123,6 +123,7 @@ class Visitor:
     def __init__(self, engine: Engine, say: Say) -> None:
         self._engine, self._say = engine, say
         self._ended, self._cut = Event(), None  # of the newest job; the link of the run, if any
+        self._barred = False  # whether the link is to be cut, even if it is still to come
         self._jobs = {"run": self._run, "measure": self._measure, "open": self._open}
 
     def hear(self, text: str) -> Thread | None:
@@ -132,16 +133,16 @@ class Visitor:
             do = str(asked.pop("do"))
         except (ValueError, TypeError, KeyError):
             return None
-        if do == "cut" and self._cut:
-            self._cut.cut()
-        elif do == "mend" and self._cut:
-            self._cut.restore()
+        if do in ("cut", "mend"):
+            self._barred = do == "cut"
+            if link := self._cut:
+                (link.cut if self._barred else link.restore)()
         elif do == "stop":
             self.stop()
         elif do in self._jobs:
             self.stop()
-            ended = self._ended = Event()
-            job = Thread(target=self._guarded, args=(do, asked, ended), daemon=True)
+            self._ended, self._barred = Event(), False
+            job = Thread(target=self._guarded, args=(do, asked, self._ended), daemon=True)
             job.start()
             return job
         return None
@@ -192,6 +193,8 @@ class Visitor:
         def link(target: Target, drafter: Drafter) -> Link:
             own.append(Link(target, drafter, after, lambda: len(waiting) > 1))
             self._cut = own[0]
+            if self._barred:
+                own[0].cut()
             return own[0]
 
         run = self._engine.prepare(request, stop, link if lane == "drafter" else None, patience)

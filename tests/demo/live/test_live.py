@@ -247,9 +247,9 @@ def test_a_run_waits_for_its_connection_after_the_last_token_that_is_written_alo
 
 def test_in_a_lesson_a_cut_may_last_until_somebody_else_waits(real, monkeypatch):
     monkeypatch.setattr("demo.live.link.PATIENCE", 0.1)
-    page = Page(real, lambda line: "run" in line and page.tell("cut"))
-    settings = SETTINGS | {"prompt": "Tell me a story.", "method": "moa"}
+    page, settings = Page(real), SETTINGS | {"prompt": "Tell me a story.", "method": "moa"}
     job = page.tell("run", settings=settings, lesson=True)
+    page.tell("cut")  # before its link is there
     job.join(1)
     assert job.is_alive() and page.heard[0]["patience"] == LESSON
     real.worker.waiting.add("somebody")
