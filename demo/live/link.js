@@ -23,8 +23,8 @@ export class Link {
   }
 
   #open() {
+    if (this.#socket) return; // whose silence is being waited for
     clearTimeout(this.#timer);
-    if (this.#socket) return;
     const socket = (this.#socket = new WebSocket(this.url));
     this.#wait();
     socket.onclose = () => socket === this.#socket && this.#lose();

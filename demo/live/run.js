@@ -1,12 +1,13 @@
 // The visitor's runs: Run and Stop, the cut, the measurement, and what outlives a reload.
 import { button, el } from "../common/static/dom.js";
+import { store, stored } from "../common/static/kept.js";
 import { inClass } from "../common/static/page.js";
 import { Device } from "../device/js/device.js";
 import { Cut } from "./cut.js";
 import { Link } from "./link.js";
 import { Stage } from "./stage.js";
 
-const KEPT = "moa-run"; // in sessionStorage
+const KEPT = "moa-run"; // its name in kept.js
 const ARMED = 12; // tokens of a run that is cut by arrangement
 const HERE = inClass ? 600 : 60; // seconds that a run in this browser waits for the connection
 const READ = 1000 / 15; // ms for a token that is written alone: to be read, and to be joined again
@@ -17,6 +18,7 @@ let link = null;
 let cut = null;
 let now = null; // the run: {settings, traces, rival, measured}, and its stage: drafter, plain, "" when over
 let told = {}; // of the connection: up, cut, armed
+let opening = false; // whether a file was sent, whose lines are to come
 let since = 0; // when the drafter last wrote a token alone
 let props = {};
 const device = new Device(heardHere);
@@ -100,24 +102,27 @@ export function run(...list) {
 
 export function stop() {
   link.say({ do: "stop" });
-  if (now?.here) device.tell("stop");
-  if (now?.doing === "plain" || (now?.doing && !stage.drafter.head)) broken("stopped");
+  if (!now?.doing) return;
+  now.stopped = true; // its whole text may be on its way here: no plain run follows
+  if (now.here) device.tell("stop");
+  if (now.doing === "plain" || !stage.drafter.head) broken("stopped");
 }
 
 // The run has no end of its own.
 function broken(end) {
   const lane = stage.lanes[now.doing];
-  if (lane.head) stage.hear(now.doing, { end });
-  else if (lane === stage.plain) lane.empty("Not run: stopped.");
+  if (lane.head && !lane.lines.at(-1)?.end) stage.hear(now.doing, { end });
+  else if (lane === stage.plain && !lane.head) lane.empty("Not run: stopped.");
   finish("stopped");
 }
 
 function hear(message) {
   if ("said" in message) return refused(message);
+  if (now?.doing && ("step" in message || "measured" in message)) return; // the run has ended it
   if ("step" in message) return measuring(message);
   if ("measured" in message) return measured(message);
   const { lane } = message;
-  if (message.run && !now) opened();
+  if (message.run && opening) opened();
   if (now?.doing !== lane) return;
   if ("trace" in message) return traced(lane, message.trace);
   if ("run" in message) {
@@ -132,6 +137,7 @@ function hear(message) {
 
 // Lines of a saved trace that was opened.
 function opened() {
+  opening = false;
   now = { settings: null, traces: {}, measured: null, doing: "drafter" };
   stage.start();
   stage.plain.empty("Only one run is in this file.");
@@ -140,21 +146,29 @@ function opened() {
 // A run is complete, with its trace. Plain decoding follows: one run proves the text and counts the calls.
 function traced(lane, trace) {
   now.traces[lane] = trace;
-  told.cut = told.armed = false;
+  uncut();
   const whole = stage.lanes[lane].whole;
   const { settings } = now;
-  if (lane === "drafter" && whole && settings && settings.method !== "vanilla" && !props.borrows) {
+  if (lane === "drafter" && whole && settings && settings.method !== "vanilla" && !props.borrows && !now.stopped) {
     now.doing = "plain";
     buttons();
     if (link.say({ do: "run", lane: "plain", settings })) return;
     stage.plain.empty("Plain decoding needs the server, which cannot be reached.");
-  } else if (lane === "drafter" && settings) stage.plain.empty(whole ? "" : "Not run: the drafter’s run is not complete.");
+  } else if (lane === "drafter" && settings) {
+    const stopped = now.stopped ? "Not run: stopped." : "";
+    stage.plain.empty(whole ? stopped : "Not run: the drafter’s run is not complete.");
+  }
   finish(whole || lane === "plain" ? "done" : "stopped");
 }
 
+// A drafter's run is over, and so is its cut. One that was arranged since, during the plain run, stays.
+function uncut() {
+  if (now.doing === "drafter") told.cut = told.armed = false;
+}
+
 function finish(how) {
+  uncut();
   now.doing = "";
-  told.cut = told.armed = false;
   stage.finish(how);
   keep();
   buttons();
@@ -163,23 +177,24 @@ function finish(how) {
 function refused({ said, kind }) {
   status(said, kind);
   if (kind !== "error") return;
+  opening = false;
   wrong = JSON.stringify(newest);
   outdate("");
-  if (now?.doing !== "drafter" || stage.drafter.head) {
-    if (now?.doing) finish("stopped");
-    return;
-  }
-  before(restored(), Infinity);
-  outdate("Not run. This is the run before.");
-  buttons();
+  if (now?.doing === "drafter" && !stage.drafter.head) {
+    before(restored(), Infinity);
+    outdate("Not run. This is the run before.");
+  } else if (now?.doing) broken("error");
+  buttons(); // a measurement that failed can be asked for again
 }
 
 // ---- a run that this browser drafts ----
 
 async function runHere(settings) {
+  const mine = now;
   try {
     const { method, prompt, temperature, top_p, seed } = settings;
     const ids = await device.ids(prompt);
+    if (now !== mine || !mine.doing) return; // stopped meanwhile
     const { depth, breadth, budget } = settings.auto_tree ? device.tree : settings; // no tree sizes itself here
     const label = document.querySelector("#method input").value;
     const head = {
@@ -237,6 +252,7 @@ function connection() {
   const head = running && stage.drafter.head;
   const able = head ? Boolean(head.patience) : !props.borrows && !["vanilla", "ngram"].includes(newest.method);
   const left = head && stage.written ? Math.max(0, Math.round(head.patience - (performance.now() - since) / 1000)) : null;
+  told.armed &&= able;
   cut?.show({ ...told, running, able, device, left });
 }
 
@@ -294,20 +310,10 @@ function keep() {
   const lines = {};
   for (const [name, lane] of Object.entries(stage.lanes)) if (lane.head) lines[name] = [lane.head, ...lane.lines];
   lines[now.doing]?.push({ end: "stopped" });
-  try {
-    sessionStorage.setItem(KEPT, JSON.stringify({ settings, lines, traces, rival, measured: found }));
-  } catch {
-    sessionStorage.removeItem(KEPT); // too long to keep
-  }
+  store(KEPT, JSON.stringify({ settings, lines, traces, rival, measured: found }));
 }
 
-function restored() {
-  try {
-    return JSON.parse(sessionStorage.getItem(KEPT));
-  } catch {
-    return null;
-  }
-}
+const restored = () => JSON.parse(stored(KEPT));
 
 /** For the server: its own state, then the newest run’s trace and its rival’s; "" for the recorded ones. */
 export const traces = () => [null, now?.traces?.drafter ?? "", now?.rival ?? ""];
@@ -343,9 +349,10 @@ export function mountFiles({ element }) {
     open.value = "";
     if (!file) return;
     if (file.size > 15_000_000) return status("This file is too large to open: the limit is 15 MB.", "error");
-    if (now?.doing) stop();
-    now = null;
-    link.say({ do: "open", text: await file.text() });
+    stop();
+    if (now?.doing) broken("stopped"); // its last lines would mix with the file's
+    opening = link.say({ do: "open", text: await file.text() });
+    if (!opening) status("The server cannot be reached, so the file was not opened.", "error");
   };
 }
 

@@ -7,7 +7,7 @@ import pytest
 
 from demo.common.controls import EXAMPLES
 from demo.lesson.text import STEPS
-from tests.browser.conftest import LOOKS, every_look, keep_picture
+from tests.browser.conftest import LOOKS, every_look, keep_picture, new_tab
 from tests.browser.driving import (
     DONE,
     FILES,
@@ -18,6 +18,7 @@ from tests.browser.driving import (
     TEXT,
     can_be_read,
     figure,
+    finish,
     headline,
     open_tab,
     press,
@@ -43,6 +44,16 @@ INSIDE = """ids => ids.filter(id => {
   const { top, bottom, width } = document.querySelector(id).getBoundingClientRect();
   return top < 0 || bottom > window.innerHeight || !width;
 })"""
+# The server hears of no Stop: as if the run had ended before it came.
+UNHEARD = """() => {
+  const { send } = WebSocket.prototype;
+  WebSocket.prototype.send = function (text) {
+    if (!text.includes('"stop"')) send.call(this, text);
+  };
+}"""
+FORBIDDEN = """Object.defineProperty(window, "sessionStorage", {
+  get() { throw new DOMException("", "SecurityError"); },
+});"""
 IN_PLAIN = """() => {
   const runs = document.querySelector('#view .headline').textContent.includes('runs now');
   if (runs) document.querySelector('#stop').click();
@@ -220,6 +231,22 @@ def test_speed_is_measured_when_it_is_asked_for_and_can_be_cancelled(page):
         assert "MoA N=0" in label and "EAGLE-2" in label and "Plain" in label
 
 
+def test_a_run_ends_a_measurement_without_a_word_of_it(page):
+    run(page, STORY)
+    page.click("#measure")
+    page.wait_for_selector(".actions:has-text('Measuring speed: ')")
+    run(page)
+    assert status(page) == "" and page.locator("#measure").is_visible()
+
+
+def test_a_measurement_that_fails_can_be_asked_for_again(page):
+    run(page, STORY)
+    reload_changed(page, lambda kept: kept["settings"].update(tokens=1000))
+    page.click("#measure")
+    wait_for_status(page, "A run has at most 512 new tokens.")
+    assert page.locator("#measure").is_visible()
+
+
 @pytest.mark.parametrize(
     ("over", "words"),
     [
@@ -261,6 +288,25 @@ def test_stop_ends_the_text(page):
     page.wait_for_function(DONE)
     assert "runs now" not in headline(page)
     settings(page, tokens=60)
+
+
+def test_no_plain_run_follows_a_stop_that_came_too_late(open_page):
+    page = open_page(ADDRESS, ready=RUN)
+    page.evaluate(UNHEARD)
+    start(page)
+    page.click("#stop:not([disabled])")
+    finish(page)
+    assert page.inner_text(f"{PLAIN} .state") == "Not run: stopped."
+
+
+def test_a_browser_that_may_keep_nothing_runs_all_the_same(window, app):
+    page = new_tab(window)
+    page.add_init_script(FORBIDDEN)
+    page.goto(app + ADDRESS)
+    page.wait_for_selector(RUN)
+    run(page, STORY)
+    assert page.locator("#measure").is_visible()
+    page.close()
 
 
 def test_a_phone_shows_texts_from_their_start_and_says_what_can_be_scrolled(open_page):
@@ -317,9 +363,23 @@ def test_a_trace_and_a_link_bring_a_run_to_another_visitor(page, open_page, tmp_
     wait_for_status(other, "Opened: MoA N=0 for tiny")
     other.wait_for_function(DONE)
     assert other.evaluate(KEPT) == written and figure(other, "calls") == figure(page, "calls")
+
+
+def test_a_file_that_is_no_trace_ends_a_run_and_takes_nothing_away(open_page, tmp_path):
+    page, path = open_page(ADDRESS, ready=RUN), tmp_path / "trace.json"
     path.write_text("{}")
-    other.set_input_files("#open", path)
-    wait_for_status(other, "not a trace of this program")
+    run(page)
+    assert saved(page, tmp_path / "kept.json")  # which opens the box of files
+    page.set_input_files("#open", path)
+    wait_for_status(page, "not a trace of this program")
+    with page.expect_download():
+        page.click("#save")
+    settings(page, tokens=512, depth=12, breadth=16, budget=64)
+    start(page)
+    page.set_input_files("#open", path)
+    wait_for_status(page, "not a trace of this program")
+    finish(page)
+    assert state(page) == "stopped"
 
 
 def test_in_class_there_is_what_a_lesson_needs(open_page):

@@ -8,6 +8,7 @@ from tests.browser.driving import (
     LANE,
     RUN,
     TEXT,
+    choose,
     figure,
     finish,
     headline,
@@ -29,6 +30,22 @@ STRUCK = """() => {
     (place) => document.querySelector(`#view .lane ${place}`).getBoundingClientRect());
   return struck.top >= text.top && struck.top < text.bottom;
 }"""  # whether the words that the target rewrote are in sight
+# Whether the link still waits for a silent server after the browser said that it is online.
+WAITS = """async () => {
+  const { Link } = await import("/demo/live/link.js");
+  const [set, clear, waits] = [window.setTimeout, window.clearTimeout, new Set()];
+  window.WebSocket = class { close() {} };
+  window.setTimeout = (act, ms) => {
+    const id = set(act, ms);
+    if (ms === 4000) waits.add(id);
+    return id;
+  };
+  window.clearTimeout = (id) => waits.delete(id) && clear(id);
+  new Link(() => {}, () => {});
+  window.dispatchEvent(new Event("online"));
+  return waits.size;
+}"""
+IN_PLAIN = f"() => document.querySelector('{LANE} ~ .lane').dataset.state === 'running'"
 # What stands beside the button, before and after Run, for a run whose cut is arranged.
 ARMED = """async running => {
   const { Cut } = await import("/demo/live/cut.js");
@@ -122,6 +139,24 @@ def test_a_cut_takes_effect_at_once_and_the_text_is_healed(page):
     settings(page, tokens=60)
 
 
+def test_a_cut_is_arranged_for_the_next_run_that_can_have_one(page):
+    settings(page, tokens=512)
+    start(page)
+    page.wait_for_function(IN_PLAIN)
+    press(page, "✂ Cut the connection")
+    finish(page)
+    assert "12 tokens into the next run" in page.inner_text(".cut-state")
+    choose(page, "Plain")
+    page.wait_for_selector("#cut:disabled:has-text('Cut the connection')")
+    choose(page, "MoA")
+    page.wait_for_selector(".cut-state:has-text('Connected.')")
+    settings(page, tokens=60)
+
+
+def test_a_server_that_falls_silent_is_noticed_after_the_network_came_back(open_page):
+    assert open_page(ADDRESS).evaluate(WAITS) == 1
+
+
 def test_a_cut_before_the_first_token_is_told(page, open_page):
     other = open_page(ADDRESS, ready=RUN)  # its run has the turn until its connection is back
     press(other, "✂ Cut the connection")
@@ -162,6 +197,16 @@ def test_the_drafter_moves_into_this_browser_when_it_is_asked_for(page):
     page.click("#enable-offline:has-text('Download')")
     page.wait_for_selector(".cut-here:has-text('ready in this browser')")
     keep_picture(page, "live-ready")
+    held = []
+    page.route("**/device/ids", lambda route: held.append(route))
+    with page.expect_request("**/device/ids"):
+        page.click("#run")
+    page.click("#stop:not([disabled])")
+    with page.expect_response("**/device/ids"):
+        held[0].continue_()
+    page.unroute("**/device/ids")
+    page.evaluate("new Promise(requestAnimationFrame)")
+    assert page.get_attribute(LANE, "data-state") == "empty"  # what was stopped does not begin
     settings(page, tokens=60)  # which opens them
     page.locator("#auto_tree input").check()  # here, that is the drafter's own shape
     press(page, "✂ Cut the connection")

@@ -1,14 +1,12 @@
 // One prompt for all tabs: a tab opens with the text that was last typed in any tab, also after a reload.
-const KEPT = "moa-prompt"; // in sessionStorage
+import { store, stored } from "./kept.js";
+
+const KEPT = "moa-prompt"; // its name in kept.js
 let prompt; // the newest; undefined until there is one
 
 export function replace(text) {
   prompt = text;
-  try {
-    sessionStorage.setItem(KEPT, text);
-  } catch {
-    // too long to keep
-  }
+  store(KEPT, text);
   return text;
 }
 
@@ -28,6 +26,6 @@ export const newest = (own) => prompt ?? own;
 
 /** As the page opens: the address's, else the one from before. */
 export function first(own) {
-  prompt ??= new URL(window.location).searchParams.get("prompt") ?? sessionStorage.getItem(KEPT) ?? undefined;
+  prompt ??= new URL(window.location).searchParams.get("prompt") ?? stored(KEPT) ?? undefined;
   return newest(own);
 }
