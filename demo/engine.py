@@ -200,9 +200,9 @@ class Engine:
         there = self.methods(target)
         if method in there:
             return None
-        if family(method) == "moa" and self.stops(target):
-            stops = listed([*map(str, self.stops(target))], "or")
-            return f"No drafter here has N = {tli_of(method)}: choose N = {stops}."
+        stops, tli = self.stops(target), tli_of(method)
+        if family(method) == "moa" and stops and tli not in stops:
+            return f"No drafter here has N = {tli}: choose N = {listed([*map(str, stops)], 'or')}."
         return (
             f"There is no {called(method)} drafter for this target: choose from "
             f"{', '.join(called(name) for name in there)}."

@@ -98,7 +98,7 @@ def comparison_of(
 
 def check(engine: Engine, given: dict[str, Any], wrong: list[str]) -> None:
     """The methods of an address, as far as they can run."""
-    asked = [name for name in given.pop("methods", "").split(",") if name]
+    asked = [*dict.fromkeys(filter(None, given.pop("methods", "").split(",")))]  # each once
     wrong += [reason for name in asked if (reason := engine.refusal(name, called=str))]
     if known := [name for name in asked if not engine.refusal(name)]:
         given["methods"] = known

@@ -190,8 +190,8 @@ def test_a_comparison_comes_back_as_it_was(loads):
 
 
 def test_an_address_of_a_comparison_says_which_methods_it_cannot_use(loads):
-    status, found = brought("?tab=compare&methods=moa-n1,moa-n7,magic&seed=4")
-    for word in ("N = 7", "magic", "choose from moa-n0, moa-n0+ngram, moa-n1"):
+    status, found = brought("?tab=compare&methods=moa-n1,moa-n7,magic,moa,moa-n1&seed=4")
+    for word in ("N = 7", "magic", "no moa drafter", "choose from moa-n0, moa-n0+ngram, moa-n1"):
         assert word in status["text"]
     assert ".;" not in status["text"]
     assert (found["methods"], found["seed"]) == (["moa-n1"], 4) and unset(found["repeats"])
