@@ -54,25 +54,30 @@ def build(shared: Shared) -> None:
                 text = plot(elem_id="inside-text-chart")
     pair = gr.State()  # the traces shown
 
-    def look(_: Stop, shown: Pair, cycle: int) -> Iterator[tuple[Any, ...]]:
-        seen = look_inside(engine, shown[0], int(cycle))
-        yield (
-            say(f"Attention at cycle {seen.cycle + 1} is shown below.", "done"),
-            gr.update(visible=True),
-            takeaway(seen, shown[0]),
-            gr.update(value=layers_chart(seen), visible=seen.layers is not None),
-            text_chart(seen),
-        )
-
     shows = [status, view, pair, ask, about, button, found]
     newest = [gr.Textbox(visible="hidden") for _ in "12"]  # traces, as the browser has them
     view.shown(
         partial(_open, engine), [pair, *newest], shows, js=call("live/run.js", "traces"),
         queue=False, **PRIVATE,
     )  # fmt: skip
-    outputs = [status, found, told, layers, text]
-    show_results(connect(shared, button, stop, look, [pair, view], outputs), "inside-found")
+    outputs, work = [status, found, told, layers, text], partial(look, engine)
+    show_results(connect(shared, button, stop, work, [pair, view], outputs), "inside-found")
     press_named(shared.header.follow, ID)
+
+
+def look(engine: Engine, _: Stop, shown: Pair | None, cycle: int) -> Iterator[tuple[Any, ...]]:
+    """What the button shows: status, found, told, layers, text. shown: None after the server has
+    begun anew, which keeps no visitor's runs."""
+    if shown is None:
+        raise UserError("The server has lost this run: open another tab, come back and look again.")
+    seen = look_inside(engine, shown[0], int(cycle))
+    yield (
+        say(f"Attention at cycle {seen.cycle + 1} is shown below.", "done"),
+        gr.update(visible=True),
+        takeaway(seen, shown[0]),
+        gr.update(value=layers_chart(seen), visible=seen.layers is not None),
+        text_chart(seen),
+    )
 
 
 def _open(engine: Engine, shown: Pair | None, mine: str, rival: str) -> tuple[Any, ...]:

@@ -13,6 +13,7 @@ from demo.inside.attention import (
     takeaway,
     text_chart,
 )
+from demo.inside.tab import look as look_at
 from moa_core.decoding.trace import Drafted, Trace
 from moa_core.decoding.tree import TreeSettings
 from moa_core.drafters.attention import look
@@ -123,3 +124,5 @@ def test_what_cannot_be_looked_into_gets_a_sentence(engine, trace):
             look_inside(engine, Trace(trace.about | known, trace.events), 0)
     with pytest.raises(UserError, match="no such cycle"):
         look_inside(engine, trace, -1)
+    with pytest.raises(UserError, match="The server has lost this run"):
+        next(look_at(engine, bool, None, 0))
