@@ -44,12 +44,19 @@ INSIDE = """ids => ids.filter(id => {
   const { top, bottom, width } = document.querySelector(id).getBoundingClientRect();
   return top < 0 || bottom > window.innerHeight || !width;
 })"""
-# The server hears of no Stop: as if the run had ended before it came.
-UNHEARD = """() => {
+# Stop is pressed as a run's first words come, and the server does not hear of it: as if the run had
+# ended before.
+UNHEARD = """lane => {
   const { send } = WebSocket.prototype;
   WebSocket.prototype.send = function (text) {
     if (!text.includes('"stop"')) send.call(this, text);
   };
+  const { dataset } = lane, before = dataset.id;
+  new MutationObserver((_, watcher) => {
+    if ((dataset.id ?? before) === before) return;
+    watcher.disconnect();
+    document.querySelector("#stop").click();
+  }).observe(lane, { attributes: true });
 }"""
 FORBIDDEN = """Object.defineProperty(window, "sessionStorage", {
   get() { throw new DOMException("", "SecurityError"); },
@@ -292,9 +299,9 @@ def test_stop_ends_the_text(page):
 
 def test_no_plain_run_follows_a_stop_that_came_too_late(open_page):
     page = open_page(ADDRESS, ready=RUN)
-    page.evaluate(UNHEARD)
-    start(page)
-    page.click("#stop:not([disabled])")
+    page.locator(LANE).evaluate(UNHEARD)
+    page.click("#run")
+    page.wait_for_selector(f"{PLAIN} .state:has-text('Not run')")
     finish(page)
     assert page.inner_text(f"{PLAIN} .state") == "Not run: stopped."
 
