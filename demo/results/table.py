@@ -38,7 +38,7 @@ METHODS = (
     "here on the same text. <b>N-gram lookup</b>: untrained, it repeats the text so far. "
     "<b>+ n-gram</b>, striped: both. <b>Plain</b>: the model alone."
 )
-MEDUSA = " <b>Medusa</b>: a method of others, smaller, and trained far less."
+MEDUSA = " <b>Medusa</b>: a method of others, smaller, and trained less."
 OTHERS = " <b>transformers, llama.cpp, OpenVINO</b>: other programs, without our drafters."
 COLUMNS = (
     "× plain: speed over plain decoding’s. tokens/s: whole runs, the prompt’s call included. τ: "

@@ -78,12 +78,17 @@ class MedusaDrafter(Trained):
     def propose(self, token: int, settings: TreeSettings) -> DraftTree:
         levels = min(settings.depth, self.net.config.heads)
         assert self._feature is not None, "observe first"
-        logits = self.head(self.net(self._feature)[0])[:levels]  # [K, D], of each position ahead
+        logits = self.ahead(self._feature)
 
         def expand(frontier: Frontier) -> Tensor:
             return logits[frontier.level].expand(len(frontier.tokens), -1)
 
         return self.grow(token, logits[0], expand, replace(settings, depth=levels))
+
+    def ahead(self, feature: Tensor) -> Tensor:
+        """The feature [1, E] of the last verified token -> logits [K, D] of each position ahead."""
+        found: Tensor = self.head(self.net(feature)[0])
+        return found
 
     @classmethod
     def sizes(cls, files: Files, target: Target) -> MedusaConfig:

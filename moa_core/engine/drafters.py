@@ -6,14 +6,16 @@ from typing import Any, cast
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from moa_core.decoding.tree import DraftTree, TreeSettings
 from moa_core.drafters.base import Drafter, Reader, ServerOutputs
 from moa_core.drafters.eagle import EagleDrafter, FeatureDrafter
 from moa_core.drafters.eagle3 import Eagle3Drafter
 from moa_core.drafters.independent import IndependentDrafter
+from moa_core.drafters.medusa import MedusaDrafter
 from moa_core.drafters.moa import LSA_CHUNK, MoADrafter
+from moa_core.drafters.tandem import TandemDrafter
 from moa_core.engine.graph import ROWS, Graph
 from moa_core.engine.session import Caches, GraphRun, Sessions, one_thread, rows
 from moa_core.engine.target import Head, add_layers, cached, graph_weights, head_session
@@ -72,6 +74,10 @@ class Onnx(Drafter):
         self._run = None if session is None else GraphRun(session, self._caches(), self._table)
         self._logits = None if session is None else Head(self.head, self.precision == "int8")
 
+    def server_outputs(self, observation: Observation) -> ServerOutputs:
+        with one_thread():
+            return super().server_outputs(observation)
+
     def observe(self, ids: Sequence[int], outputs: ServerOutputs) -> None:
         with one_thread():
             super().observe(ids, outputs)  # type: ignore[safe-super]
@@ -80,12 +86,9 @@ class Onnx(Drafter):
         with one_thread():
             return super().propose(token, settings)  # type: ignore[safe-super]
 
-    def draw(self, graph: Graph) -> Graph:
-        """Its network in a new graph: from tokens to the head's input."""
-        return self._draw(graph, graph.rows(self._table))
-
     @abstractmethod
-    def _draw(self, graph: Graph, x: str) -> Graph: ...
+    def draw(self, graph: Graph) -> Graph:
+        """Its network in a new graph: from tokens, or a feature, to the head's input."""
 
     @abstractmethod
     def _caches(self) -> Caches: ...
@@ -148,8 +151,8 @@ class OnnxMoA(OnnxReader, MoADrafter):
         caches = {"memory": (self.memory, 0), "text": (self.text, 0)}
         return caches if self.tail is None else {**caches, **cached(self.tail, "tail", self.tli)}
 
-    def _draw(self, graph: Graph, x: str) -> Graph:
-        net, sizes = self.net, self.net.config
+    def draw(self, graph: Graph) -> Graph:
+        net, sizes, x = self.net, self.net.config, graph.rows(self._table)
         x = graph.layer(x, net.self_attention, self._reserved(self.sa_rope), "text")
         x, positions = graph.from_first(x), graph.from_first(ROWS[0])
         memory = graph.memory("memory", sizes.ca.kv_heads, sizes.ca.head_dim)
@@ -209,12 +212,51 @@ class OnnxIndependent(OnnxReader, IndependentDrafter):
     def _caches(self) -> Caches:
         return cached(self.text, "text", self._last)
 
-    def _draw(self, graph: Graph, x: str) -> Graph:
-        x = add_layers(graph, x, self.small, "text", self._last)
+    def draw(self, graph: Graph) -> Graph:
+        x = add_layers(graph, graph.rows(self._table), self.small, "text", self._last)
         return self._ended(graph, graph.from_first(x))
 
     def read(self, tokens: Tensor, start: int, seen: Tensor | None) -> Tensor:
         return super().read(tokens, start, seen)[:, : self.target.config.vocab_size]
+
+
+class OnnxTandem(OnnxReader, TandemDrafter):
+    """Torch projects the target's states, beside the target."""
+
+    def _caches(self) -> Caches:
+        return cached(self.text, "text", self.net.config.count)
+
+    def draw(self, graph: Graph) -> Graph:
+        net, rope, x = self.net, self._reserved(self.rope), graph.rows(self._table)
+        for place, layer in enumerate(net.layers):
+            x = graph.layer(x, cast(DecoderLayer, layer), rope, f"text.{place}")
+        return self._ended(graph, graph.norm(graph.from_first(x), net.norm, net.config.eps))
+
+
+class OnnxMedusa(Onnx, MedusaDrafter):
+    """All heads are one graph, which runs once a cycle."""
+
+    def _caches(self) -> Caches:
+        return {}
+
+    def draw(self, graph: Graph) -> Graph:
+        feature = graph.input("feature", np.float32, 1, 1, self.net.config.width)
+        ahead = []
+        for head, turn in zip(self.net.heads, self.net.turns, strict=True):
+            hidden = feature
+            for block in cast(nn.ModuleList, head):
+                (x,) = graph.linear(hidden, cast(nn.Linear, block))
+                hidden = graph.op("Add", hidden, graph.silu(x))
+            ahead += graph.linear(hidden, cast(nn.Linear, turn))
+        return self._ended(graph, graph.op("Concat", *ahead, axis=1))
+
+    def ahead(self, feature: Tensor) -> Tensor:
+        if self._run is None:
+            return super().ahead(feature)
+        sizes = self.net.config
+        (states,) = self._run({"feature": feature[None]}, {"states": (1, sizes.heads, sizes.width)})
+        found: Tensor = self._logits(states[0])
+        return found
 
 
 class OnnxFeatures(Onnx, FeatureDrafter):
@@ -223,8 +265,8 @@ class OnnxFeatures(Onnx, FeatureDrafter):
     def _caches(self) -> Caches:
         return {"text": (self.cache, 0)}
 
-    def _draw(self, graph: Graph, x: str) -> Graph:
-        width = self.target.config.hidden_size
+    def draw(self, graph: Graph) -> Graph:
+        x, width = graph.rows(self._table), self.target.config.hidden_size
         features = graph.input("features", np.float32, 1, "n", width)
         x = graph.from_first(self._layer(graph, x, features, self._reserved(self.rope)))
         graph.output("new.features", x, 1, "rows", width)
@@ -260,10 +302,6 @@ class OnnxEagle3(OnnxFeatures, Eagle3Drafter):
         sizes = self.net.config
         return None if sizes.words or sizes.embeddings else super().session()
 
-    def server_outputs(self, observation: Observation) -> ServerOutputs:
-        with one_thread():  # torch fuses the features
-            return super().server_outputs(observation)
-
     def _layer(self, graph: Graph, x: str, features: str, rope: Rope) -> str:
         sizes, layer = self.net.config, self.net.midlayer
         normed = graph.norm(features, layer.hidden_norm, sizes.eps)
@@ -279,7 +317,7 @@ class OnnxEagle3(OnnxFeatures, Eagle3Drafter):
         return x if sizes.norm_output else graph.norm(x, self.net.norm, sizes.eps)
 
 
-KINDS = (OnnxMoA, OnnxEagle, OnnxEagle3, OnnxIndependent)
+KINDS = (OnnxMoA, OnnxEagle, OnnxEagle3, OnnxTandem, OnnxMedusa, OnnxIndependent)
 QUICK: dict[type[Drafter], type[Onnx]] = {kind.__bases__[-1]: kind for kind in KINDS}
 
 

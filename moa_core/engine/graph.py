@@ -274,9 +274,9 @@ class Graph:
     def feed(self, x: str, mlp: SwiGLU, norm: Any) -> str:
         """The feed-forward block, its norm and the sum: [.., E] -> the same."""
         gate, up = self.linear(self.norm(x, norm, norm.eps), mlp.gate_proj, mlp.up_proj)
-        return self.op("Add", x, *self.linear(self.op("Mul", self._silu(gate), up), mlp.down_proj))
+        return self.op("Add", x, *self.linear(self.op("Mul", self.silu(gate), up), mlp.down_proj))
 
-    def _silu(self, x: str) -> str:
+    def silu(self, x: str) -> str:
         return self.op("QuickGelu", x, domain=MICROSOFT, alpha=1.0)
 
     def _head_norm(self, x: str, norm: Any, size: int) -> str:

@@ -88,7 +88,7 @@ class GraphRun:
                 self._binding.bind_input(f"{name}.{part}", *where)
                 if f"new.{name}.{part}" in names:
                     self._binding.bind_output(f"new.{name}.{part}", *where)
-        if table is not None:
+        if table is not None and "table" in names:
             self._table = table.detach().numpy()  # kept alive: onnxruntime gets only its address
             self._binding.bind_cpu_input("table", self._table)
 

@@ -146,7 +146,7 @@ class Web(Graph):
         weights = self.op("Softmax", self._wide(scores), axis=-1)
         return self._narrow(self.op("MatMul", weights, self._wide(values)))
 
-    def _silu(self, x: str) -> str:
+    def silu(self, x: str) -> str:
         return self.op("Mul", x, self._narrow(self.op("Sigmoid", self._wide(x))))
 
     def _wide(self, x: str) -> str:

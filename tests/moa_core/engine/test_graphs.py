@@ -40,7 +40,7 @@ SHAPES: dict[str, dict[str, Any]] = {
 }  # fmt: skip
 METHODS = (
     "moa-n0", "moa-n1", "moa-n2", "moa-n3", "mean of LSA", "without LSA",
-    "eagle2", "eagle3", "independent",
+    "eagle2", "eagle3", "tandem", "independent",
 )  # fmt: skip
 
 
@@ -102,6 +102,7 @@ def test_a_tree_may_have_more_nodes_than_a_text_has_positions():
         ("moa-n1", "llama", False), ("moa-n2", "llama, all biases", True),
         ("moa-n2", "qwen2", False), ("moa-n2", "qwen3", True),
         ("eagle2", "llama, all biases", False), ("eagle2", "qwen3", True),
+        ("tandem", "llama", True), ("tandem", "llama, 6 heads on 3", False),
     ],
 )  # fmt: skip
 @torch.inference_mode()
@@ -116,6 +117,20 @@ def test_every_level_says_what_torch_says(method, shape, int8, monkeypatch):
     off = 0.1 if int8 else 1e-3  # in eight bits inputs are rounded, too
     for one, other in zip(levels_of(target, quick), levels_of(target, slow), strict=True):
         assert (one - other).norm() < off * other.norm()  # of each level as a whole
+
+
+@pytest.mark.parametrize("int8", [False, True])
+@torch.inference_mode()
+def test_medusas_heads_say_what_torch_says(int8):
+    with torch.inference_mode(False):
+        target = tiny_target(**SHAPES["llama"])
+        slow = loud("medusa", target, whole=int8)
+    quick, said = accelerate_drafter(slow, target, int8), []
+    for drafter in (slow, quick):
+        drafter.open(target, 80)
+        said.append(drafter.ahead(torch.linspace(-1, 1, target.config.hidden_size)[None]))
+    assert type(quick) is not type(slow)
+    assert (said[1] - said[0]).norm() < (0.1 if int8 else 1e-5) * said[0].norm()
 
 
 def levels_of(target: Target, drafter: Drafter) -> list[Tensor]:
