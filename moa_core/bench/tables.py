@@ -142,7 +142,7 @@ def avx2() -> Rows:
 
 
 def tandem() -> Rows:
-    """On that processor, on another day: Tandem's tau and speed, beside others'."""
+    """Medusa's and Tandem's tau and speed, beside others'."""
     of: Methods = read(FOLDER / "tandem.json")["methods"]
     columns = [("τ (95 %)", of, interval), ("tokens/s", of, SPEED), ("× plain", of, GAIN)]
     return by_method(of, columns)
