@@ -41,6 +41,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
+    try:
+        options.host.encode("idna")  # as it will be looked up
+    except UnicodeError:
+        raise UserError(f"{options.host!r} is not the name of a host.") from None
     options.token = token_of(options)
     limits = _limits(options)
     if preset := chosen_preset(options):
@@ -71,7 +75,7 @@ def run(options: argparse.Namespace) -> None:
     try:
         with suppress(asyncio.CancelledError):
             asyncio.run(serve())
-    except (OSError, UnicodeError) as error:  # UnicodeError: no name of a host
+    except OSError as error:
         raise UserError(f"Cannot listen on {host}:{options.port}: {error}") from error
 
 

@@ -31,7 +31,7 @@ MISTAKES = {  # a command, and for each way to go on: what the sentence must con
         ("--idle nan", "--idle must be above 0"),
         ("--host 0.0.0.0", "set MOA_TOKEN"),
         ("--host ''", "set MOA_TOKEN"),
-        ("--host .. --token x", "Cannot listen on ..:0"),
+        ("--host .. --token x", "'..' is not the name of a host."),
         ("--drafter /no/such/drafter", "/no/such/drafter"),
     ],
     "bench --suite {here}/two.jsonl --device cpu": [

@@ -54,13 +54,13 @@ CASES = {  # a chart: its words, then each trace's values along its axis of numb
         [[0.5, 0.2, 0.3]]),
     "results τ": (
         RESULTS["tau"](ONE),
-        "tokens per call: MoA N=1 3.00 (2.90 to 3.20), Plain 1.00 (0.90 to 1.20).",
-        [[3, 1]]),
-    "results speed": (RESULTS["speed"](ONE), "MoA N=1 20, Plain 10.", [[20, 10]]),
+        "tokens per call: Plain 1.00 (0.90 to 1.20), MoA N=1 3.00 (2.90 to 3.20).",
+        [[1, 3]]),
+    "results speed": (RESULTS["speed"](ONE), "Plain 10, MoA N=1 20.", [[10, 20]]),
     "results acceptance": (
         RESULTS["acceptance"](ONE), "MoA N=1 50 % at position 1.", []),
     "results times": (
-        RESULTS["times"](ONE), "milliseconds: MoA N=1 draft 2.00 verify 3.00 other 1.00, Plain",
+        RESULTS["times"](ONE), "milliseconds: Plain draft 2.00 verify 3.00 other 1.00, MoA N=1",
         [[2, 2], [3, 3], [1, 1]]),
 }  # fmt: skip
 

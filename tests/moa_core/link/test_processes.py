@@ -41,9 +41,10 @@ def test_where_it_cannot_listen_it_says_so_in_one_sentence(models, capfd):
 
 
 STARTING = """
-import sys
+import signal, sys
 from moa_core.link.process import ServerProcess
 sys.executable = sys.argv[1]
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's job may ignore it
 print("here", flush=True)
 ServerProcess()
 """
@@ -157,7 +158,7 @@ def test_a_trace_over_a_link_has_neither_token(generated, process, tmp_path, mon
 
 def test_what_no_target_has_verified_is_told(generated, monkeypatch):
     monkeypatch.setattr(Remote, "verify", Mock(side_effect=LinkLost(0.0)))
-    monkeypatch.setattr(Remote, "back", lambda *_: False)
+    monkeypatch.setattr(Remote, "back", lambda *_: not Remote.verify.called)
     captured = generated("--ignore-eos", "--patience", "0")
     assert "The server is lost. What the drafter can write alone is shown once" in captured.err
     assert re.search(r"The link was lost: the last 3 tokens are the drafter's own", captured.err)
