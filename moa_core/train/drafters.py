@@ -175,8 +175,11 @@ def _source(method: str, start: Path) -> str:
 
 
 def _words(target: Target, batches: Batches, path: Path, count: int) -> Tensor | None:
-    """The ids [D] of the most frequent tokens in replies, and those that end them; a file that has
-    so many is taken as it is. None for 0: all tokens."""
+    """The ids [D] of the most frequent tokens in replies, and those that end them.
+
+    path   keeps them; they are counted only if it lacks them or holds another number
+    count  D; 0: all tokens, and the result is None
+    """
     if not count:
         path.unlink(missing_ok=True)  # of a run before
         return None

@@ -30,7 +30,7 @@ LOG_EVERY = 25  # updates
 
 @dataclass(frozen=True)
 class Machine:
-    """Where and how a run computes: this changes no more than rounding, and `workers` the answers.
+    """Where and how a run computes. `workers` changes the answers, the rest only rounding.
 
     bf16        autocast
     parts       into which the rows of an update are split, to save memory

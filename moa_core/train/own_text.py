@@ -127,10 +127,11 @@ def _write_part(
     target: Target, writing: Writing, path: Path, number: int, of: int, tokens: int, done: set[int],
     tell: Callable[[int], object] = lambda count: None,
 ) -> None:  # fmt: skip
-    """Append this part's chats to its file as they are finished, until they have so many tokens.
+    """Append this part's chats to its file as they are finished.
 
-    done  places of chats that are in a part's file already
-    tell  is called with the tokens of each finished chat
+    tokens  of the target, after which it ends
+    done    places of chats that are in a part's file already
+    tell    is called with the tokens of each finished chat
     """
     asked = prompts_in(writing.prompts)
     left = [(at, prompt) for at, prompt in asked if at % of == number and at not in done]
