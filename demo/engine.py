@@ -7,7 +7,7 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from functools import cached_property
 from threading import Lock
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 
@@ -32,6 +32,7 @@ from moa_core.model.target import Target, parameters
 from moa_core.text import prompt_ids
 
 log = logging.getLogger(__name__)
+T = TypeVar("T")
 
 MOST_NEW_TOKENS = 512
 FIXED_TREE = TreeSettings()  # the page's, where trees do not size themselves
@@ -85,7 +86,7 @@ class Engine:
         self._named, self._how = target, dict(loading or {})
         self._said: dict[str, str] = {}
         self._facts: dict[str, str] = {}
-        self._loading: dict[str, Future[Target]] = {}
+        self._loading: dict[Any, Future[Any]] = {}  # of targets by name, of drafters by both names
         self._drafters: dict[str, dict[str, Drafter]] = {}  # by target and method
         self._lock = Lock()
 
@@ -141,10 +142,15 @@ class Engine:
         name = target or self.first
         if name not in self.installed:
             raise UserError(f"There is no target {name!r} here: choose one that is installed.")
+        return self._once(name, lambda: self._load(name))
+
+    def _once(self, what: Any, load: Callable[[], T]) -> Future[T]:
+        """What was loaded, or is being loaded; tried again if it failed, as downloads may."""
         with self._lock:
-            if name not in self._loading:
-                self._loading[name] = self.worker.load(lambda: self._load(name))
-            return self._loading[name]
+            known = self._loading.get(what)
+            if known is None or (known.done() and known.exception()):
+                known = self._loading[what] = self.worker.load(load)
+            return known
 
     def _load(self, name: str) -> Target:
         spec = name.removesuffix(IN_INT8)
@@ -186,12 +192,13 @@ class Engine:
         if refusal := self.refusal(method, target):
             raise UserError(refusal)
         models, there = self._of(target), self.target(target)
-        with self._lock:
-            mine = self._drafters.setdefault(target or self.first, {})
-            if method not in mine:
-                loading = self.worker.load(lambda: load_method(models, method, there, mine))
-                mine[method] = loading.result()
+        mine = self._drafters.setdefault(target or self.first, {})
+
+        def load() -> Drafter:
+            mine[method] = load_method(models, method, there, mine)
             return mine[method]
+
+        return self._once((target or self.first, method), load).result()
 
     def refusal(
         self, method: str, target: str = "", called: Callable[[str], str] = label

@@ -93,7 +93,8 @@ def connect(
         finally:
             engine.worker.waiting.discard(request.session_hash)
 
-    def end(visit: Visit) -> tuple[Any, ...]:
+    def end(visit: Visit, request: gr.Request) -> tuple[Any, ...]:
+        engine.worker.waiting.discard(request.session_hash)  # a full queue gave it no turn
         # Again: on a busy page, Stop's status may arrive after the run's.
         buttons = gr.update(interactive=True), gr.update(interactive=False)
         return *buttons, visit.said.get(status._id, gr.skip())

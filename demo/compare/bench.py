@@ -37,6 +37,7 @@ def results() -> dict[str, Any]:
     parts: dict[str, Any] = {}
     said, replayed = told(verdict(recorded_rows()), "Recorded: "), recorded_race()
     with gr.Column(visible=bool(replayed), elem_id="compare-results") as parts["box"]:
+        parts["so_far"] = words("", elem_id="compare-so-far", elem_classes="verdict")
         parts["verdict"] = words(said, elem_id="compare-verdict", elem_classes="verdict")
         template = '<section class="race tokens" aria-label="Race"></section>'
         parts["race"] = component(template, "compare/race.js", replayed, elem_id="compare-race")
@@ -65,10 +66,10 @@ def run(engine: Engine, comparison: Comparison, should_stop: Stop) -> Iterator[d
         left = (monotonic() - begun) * (1 / step.share - 1) if step.run else 0.0
         more = f" About {left:.0f} s left, less if answers end early." * (left > 1)
         said = STOPPING if should_stop() else step.words + more
-        yield {"status": say(said, "wait", step.share), "verdict": so_far(comparison)}
+        yield {"status": say(said, "wait", step.share), "so_far": so_far(comparison)}
     found, status = rows(comparison), say(ended(comparison), "done")
     if not found:
-        yield {"status": status}
+        yield {"status": status, "so_far": ""}
         return
     shape = table(found, comparison.asked.sampling.greedy)
     drawn = charts(found)
@@ -76,6 +77,7 @@ def run(engine: Engine, comparison: Comparison, should_stop: Stop) -> Iterator[d
         "status": status,
         "box": gr.update(visible=True),
         "details": gr.update(visible=True),
+        "so_far": "",
         "verdict": told(verdict(found)),
         "race": race(found),
         **{name: signed(figure, sign(comparison)) for name, figure in drawn.items()},

@@ -192,9 +192,10 @@ class Visitor:
 
         def link(target: Target, drafter: Drafter) -> Link:
             own.append(Link(target, drafter, after, lambda: len(waiting) > 1))
-            self._cut = own[0]
-            if self._barred:
-                own[0].cut()
+            if not stop():  # else the page has another run by now, whose link this is not
+                self._cut = own[0]
+                if self._barred:
+                    own[0].cut()
             return own[0]
 
         run = self._engine.prepare(request, stop, link if lane == "drafter" else None, patience)

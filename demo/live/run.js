@@ -1,10 +1,11 @@
 // The visitor's runs: Run and Stop, the cut, the measurement, and what outlives a reload.
-import { button, el } from "../common/static/dom.js";
 import { store, stored } from "../common/static/kept.js";
 import { inClass } from "../common/static/page.js";
 import { Device } from "../device/js/device.js";
 import { Cut } from "./cut.js";
+import { files } from "./files.js";
 import { Link } from "./link.js";
+import { Speed } from "./speed.js";
 import { Stage } from "./stage.js";
 
 const KEPT = "moa-run"; // its name in kept.js
@@ -16,6 +17,7 @@ const NAMES = ["target", "prompt", "method", "tli", "auto_tree", "depth", "bread
 let stage = null;
 let link = null;
 let cut = null;
+let speed = null;
 let now = null; // the run: {settings, traces, rival, measured}, and its stage: drafter, plain, "" when over
 let told = {}; // of the connection: up, cut, armed
 let opening = false; // whether a file was sent, whose lines are to come
@@ -28,6 +30,7 @@ export function mount(given) {
   stage = new Stage(given.element.firstElementChild, { chosen: (cycle) => (wanted = cycle - 1) });
   told = { up: true, cut: false, armed: false };
   link = new Link(hear, turned);
+  speed = new Speed(stage.actions, { measure, cancel: () => link.say({ do: "stop" }) });
   // A run that goes on while the page is left: what was read of it is kept.
   window.addEventListener("pagehide", () => now?.doing && keep());
   setInterval(() => told.cut && connection(), 500);
@@ -258,39 +261,20 @@ function connection() {
 
 // ---- the measurement ----
 
-function actions(...nodes) {
-  const asks = now?.settings && !now.doing && !now.measured && stage.drafter.whole;
-  if (!nodes.length && asks && now.settings.method !== "vanilla" && !props.borrows) {
-    const [drafter, plain] = stage.seconds;
-    const seconds = Math.max(1, Math.round(3.2 * (2 * drafter + plain)));
-    nodes = [button("quiet-button", `Measure speed, about ${seconds} s`, measure, { id: "measure" })];
-  }
-  const had = stage.actions.contains(document.activeElement);
-  stage.actions.replaceChildren(...nodes);
-  if (had) (stage.actions.querySelector("button") ?? document.querySelector("#run")).focus();
+function offer() {
+  const asks = now?.settings && !now.doing && !now.measured && stage.drafter.whole && now.settings.method !== "vanilla";
+  const [drafter, plain] = stage.seconds;
+  speed.offer(asks && !props.borrows ? Math.max(1, Math.round(3.2 * (2 * drafter + plain))) : null);
 }
 
 function measure() {
-  if (!link.say({ do: "measure", settings: now.settings })) return;
-  measuring({ step: "warming up", share: 0 });
+  if (link.say({ do: "measure", settings: now.settings })) speed.progress("warming up", 0);
 }
 
 function measuring({ step, share }) {
-  if (share === null) {
-    actions();
-    if (step) status(step, "done");
-    return;
-  }
-  const words = `Measuring speed: ${step}`;
-  const old = stage.actions.querySelector("progress");
-  if (old) {
-    old.value = share;
-    old.previousSibling.textContent = words;
-    return;
-  }
-  const bar = el("progress", "", "", { max: 1, value: share, ariaLabel: "Measuring speed" });
-  const cancel = button("quiet-button", "Cancel", () => link.say({ do: "stop" }), { id: "measure-cancel" });
-  actions(el("span", "", words), bar, cancel);
+  if (share !== null) return speed.progress(step, share);
+  offer();
+  if (step) status(step, "done");
 }
 
 function measured({ measured: found, rival }) {
@@ -298,7 +282,7 @@ function measured({ measured: found, rival }) {
   Object.assign(now, { measured: found, rival });
   stage.set(found);
   keep();
-  actions();
+  offer();
   window.dispatchEvent(new Event("measured")); // for Inside a cycle
 }
 
@@ -336,24 +320,15 @@ export function wantedCycle() {
 }
 
 export function mountFiles({ element }) {
-  const [save, open] = ["#save", "#open"].map((id) => element.querySelector(id));
-  save.onclick = () => {
-    if (!now?.traces?.drafter) return status("Press Run first: there is no trace to save.", "error");
-    const href = URL.createObjectURL(new Blob([now.traces.drafter], { type: "application/json" }));
-    const method = stage.drafter.head.method.replace(/[^\w-]/g, "") || "run";
-    el("a", "", "", { href, download: `trace-${method}.json` }).click();
-    setTimeout(() => URL.revokeObjectURL(href), 1000);
-  };
-  open.onchange = async () => {
-    const [file] = open.files;
-    open.value = "";
-    if (!file) return;
-    if (file.size > 15_000_000) return status("This file is too large to open: the limit is 15 MB.", "error");
-    stop();
-    if (now?.doing) broken("stopped"); // its last lines would mix with the file's
-    opening = link.say({ do: "open", text: await file.text() });
-    if (!opening) status("The server cannot be reached, so the file was not opened.", "error");
-  };
+  const saved = () => now?.traces?.drafter && { trace: now.traces.drafter, method: stage.drafter.head.method };
+  files(element, { saved, open: opens, said: (words) => status(words, "error") });
+}
+
+function opens(text) {
+  stop();
+  if (now?.doing) broken("stopped"); // its last lines would mix with the file's
+  opening = link.say({ do: "open", text });
+  if (!opening) status("The server cannot be reached, so the file was not opened.", "error");
 }
 
 // ---- small things ----
@@ -364,7 +339,7 @@ function status(words, kind = "") {
 }
 
 function buttons() {
-  actions();
+  offer();
   const [go, end] = ["#run", "#stop"].map((id) => document.querySelector(id));
   if (!go || !end) return void setTimeout(buttons, 50); // gradio has not drawn them yet
   const at = document.activeElement;

@@ -1,19 +1,17 @@
 // The stage: two lanes in real time, the headline, and one cycle with its tree and its time. It plays
 // what it is given; run.js brings the visitor's runs.
-import { add, button, calm, el, many, modified, OWN } from "../common/static/dom.js";
+import { add, button, calm, el, modified, OWN } from "../common/static/dom.js";
 import { inClass } from "../common/static/page.js";
-import { figure, Lane } from "../common/race/lane.js";
+import { Lane } from "../common/race/lane.js";
 import { Player } from "../common/race/player.js";
-import { ENDINGS, sample } from "../common/tokens/view.js";
+import { sample } from "../common/tokens/view.js";
 import { Charts } from "./charts.js";
 import { bars, Cycle } from "./cycle.js";
+import { costs, headline, plainly, remarks, summary } from "./headline.js";
 
 const ALONE = "Without: the model alone";
 const WAITING = "Waiting for the first token.";
 const LATER = "Runs next, alone, so that neither slows the other.";
-
-// Milliseconds of an average cycle.
-const mean = (cycles) => cycles.reduce((sum, { ms }) => sum + ms.reduce((all, one) => all + one), 0) / cycles.length;
 
 export class Stage {
   /** chosen: told of the cycle of a pressed word. */
@@ -196,16 +194,10 @@ export class Stage {
 
   #show(line) {
     const best = this.drafter.ended && this.pinned === null && line === this.#best;
-    if (line) this.cycle.show(line, this.#plainMs, best ? `Most right guesses: cycle ${line.cycle + 1} of ${this.drafter.all.length}.` : undefined);
+    if (line) this.cycle.show(line, this.plain.ms, best ? `Most right guesses: cycle ${line.cycle + 1} of ${this.drafter.all.length}.` : undefined);
     else if (this.drafter.head && !this.drafter.calls) this.cycle.clear(`${this.drafter.head.label} is reading the prompt.`);
     else this.cycle.clear();
     this.shown = line ?? null;
-  }
-
-  // Milliseconds of plain decoding for a token, of its own run here.
-  get #plainMs() {
-    const cycles = this.plain.all.filter(({ ms }) => ms);
-    return cycles.length < 2 ? null : mean(cycles);
   }
 
   #point(cycle) {
@@ -253,13 +245,13 @@ export class Stage {
   #compare() {
     const { all, head, tau, view } = this.drafter;
     const cycles = all.filter(({ ms }) => ms);
-    if (!inClass || !cycles.length || head.method === "vanilla" || view.link) return; // a cut takes time, too
+    if (!inClass || this.drafter.ms === null || head.method === "vanilla" || view.link) return; // a cut takes time, too
     const recorded = this.frame.dataset.run === "recorded";
     const ms = [0, 1, 2].map((part) => cycles.reduce((sum, one) => sum + (one.ms[part] ?? 0), 0) / cycles.length);
-    const words = `${head.label}${recorded ? " (recorded)" : ""}: drafting (blue) ${ms[0].toFixed(1)} ms; ${tau.toFixed(2)} tokens, ${(mean(cycles) / tau).toFixed(0)} ms each, in`;
+    const words = `${head.label}${recorded ? " (recorded)" : ""}: drafting (blue) ${ms[0].toFixed(1)} ms; ${tau.toFixed(2)} tokens, ${(this.drafter.ms / tau).toFixed(0)} ms each, in`;
     const alike = (one) => one.recorded === recorded && one.prompt === head.prompt && one.label !== head.label;
     this.ran = [...this.ran.filter(alike), { recorded, prompt: head.prompt, label: head.label, row: [words, ms] }];
-    const alone = this.#plainMs === null ? [] : [["Plain decoding: 1 token in", [0, this.#plainMs]]];
+    const alone = this.plain.ms === null ? [] : [["Plain decoding: 1 token in", [0, this.plain.ms]]];
     bars(this.runs, [...this.ran.map(({ row }) => row), ...alone]);
   }
 
@@ -269,38 +261,6 @@ export class Stage {
     return this.both.every(({ ended, whole }) => ended && whole);
   }
 
-  /** The headline: nothing before the end, and then only what is known. */
-  tell() {
-    const { drafter, headline, said } = this;
-    const { head, ended, view, root } = drafter;
-    headline.classList.toggle("before", Boolean(this.stale));
-    const recorded = this.frame.dataset.run === "recorded" ? ["Recorded: "] : [];
-    const parts = ended ? [...recorded, ...this.#calls(), ...this.#text(), ...this.#speed(), this.#unchecked] : [this.#now()];
-    const words = parts.map((part) => part.textContent ?? part).join("");
-    if (headline.textContent !== words) headline.replaceChildren(...parts);
-    const link = root.dataset.link === "lost" ? "" : view.link;
-    const alone = view.text.querySelector(".changed") && "So small a drafter soon repeats itself.";
-    const small = link ? [] : [this.complete && this.#again, ENDINGS[ended?.end], head?.by];
-    const costs = link ? [link, alone] : [this.complete && root.dataset.link !== "lost" && this.#costs()];
-    this.costs.textContent = this.stale ? "" : costs.filter(Boolean).join(" ");
-    for (const [node, counted] of this.key) {
-      const { length } = view.text.querySelectorAll(counted);
-      node.hidden &&= !length;
-      node.lastChild.textContent = String(length || "");
-    }
-    said.textContent = said.title = [this.stale, ...small].filter(Boolean).join(" · ");
-  }
-
-  #now() {
-    const { head, root, calls } = this.drafter;
-    if (this.live && !calls) return this.coming;
-    if (!head) return "Press Run: a drafter guesses, the model checks.";
-    if (!this.live && !this.player.playing) return this.#where ? `After cycle ${this.#where} of ${this.drafter.all.length}.` : "The first call only reads the prompt: nothing is guessed yet.";
-    if (root.dataset.link === "lost") return `The connection is cut: the drafter ${this.written ? "has come to its end, and waits for the target" : "writes on alone, unchecked"}.`;
-    if (head.method === "vanilla") return "Plain decoding: one word per model call.";
-    return `${head.label} is writing. Underlined words were guessed right.`;
-  }
-
   /** Whether a drafter that is alone has come to its end, or to the most tokens of the run. */
   get written() {
     if (this.drafter.root.dataset.link !== "lost") return false;
@@ -308,86 +268,25 @@ export class Stage {
     return Boolean(offline?.[3]) || at - this.drafter.drawn.find((line) => "first" in line)?.at + 1 >= this.most;
   }
 
-  #calls() {
-    const { drafter, plain } = this;
-    const own = figure("calls", drafter.calls, String(drafter.calls));
-    if (!plain.ended || !this.complete) return [own, ` model calls${plain.ended || !this.live ? "" : "; plain decoding runs now, to compare"}. `];
-    return [own, ` model calls instead of ${plain.calls}. `];
-  }
-
-  /** In sentences: how many guesses were right, what that saved, what it cost, and what a cut did. */
+  /** What the run has shown, in a few sentences. */
   get seen() {
-    const trees = this.drafter.cycles.flatMap(({ tree }) => tree ?? []);
-    const [all, right] = [({ texts }) => texts.length - 1, ({ path }) => path.length].map((of) => trees.reduce((sum, tree) => sum + of(tree), 0));
-    const saved = this.drafter.ended ? [...this.#calls(), ...this.#text()].map((part) => part.textContent ?? part).join("").replace(/\.? ?$/, ".") : "";
-    const guesses = `A wrong guess costs time, but changes no word: the target accepted ${right} of ${all}.`;
-    const { link } = this.drafter.view; // a cut takes time, too
-    return [all && guesses, saved, link || this.#costs()].filter(Boolean);
+    return summary(this);
   }
 
-  get #unchecked() {
-    const { ended, view } = this.drafter;
-    const alone = many(view.text.querySelectorAll(".offline").length, "token");
-    return ended.end === "offline" ? `The connection did not come back in time, so the run ended. Unchecked: ${alone}, written alone.` : "";
-  }
-
-  #text() {
-    if (!this.complete || this.drafter.head.method === "vanilla") return [];
-    const [ours, theirs] = this.both.map(({ view }) => view.written);
-    if (ours === theirs) return [figure("exact", 1, "Same text"), ...(this.measured ? [] : ["."])];
-    return [figure("exact", 0, "The text differs"), " (a near tie that rounding decided, or a draw)", ...(this.measured ? [] : ["."])];
-  }
-
-  #speed() {
-    if (!this.measured) return this.#once();
-    if (!this.complete || !("vanilla" in this.measured.over)) return [];
-    const { vanilla: over } = this.measured.over;
-    if (over === null) return [`. Speed: ${[this.#rates, "too close to call"].filter(Boolean).join(", ")}.`];
-    if (typeof over === "string") return [`, ${over} here: by how much changes from run to run.`];
-    const shown = figure("speedup", over, `${over.toFixed(over < 0.95 ? 2 : 1)}×`);
-    shown.classList.toggle("slower", over < 1);
-    const runs = ` (${many(this.measured.runs, "run")}).`;
-    return over < 1 ? [", slower: ", shown, ` the speed${runs}`] : [", ", shown, ` as fast${runs}`];
-  }
-
-  // Of one run each, no more than which was faster.
-  #once() {
-    const [ours, theirs] = this.both.map(({ pace }) => pace[1]);
-    if (!this.complete || !ours || !theirs || this.drafter.head.method === "vanilla") return [];
-    const over = ours / theirs;
-    const cut = this.drafter.view.link ? " (the cut left out)" : "";
-    return [` This run: ${over < 0.9 ? "slower" : over > 1.1 ? "faster" : "about as fast"}, ${this.#rates}${cut}.`];
-  }
-
-  get #rates() {
-    const [ours, theirs] = this.both.map(({ pace }) => pace[1]?.toFixed(0));
-    return ours && theirs ? `${ours} against ${theirs} tokens/s` : "";
-  }
-
-  // Of a text that is easy to guess, speed says little.
-  get #again() {
-    const words = this.drafter.view.written.split(/\s+/).filter(Boolean);
-    const runs = words.slice(5).map((_, at) => words.slice(at, at + 6).join(" "));
-    return runs.length - new Set(runs).size > runs.length / 4 ? "The text repeats itself, so it is easy to guess" : "";
-  }
-
-  // Why fewer calls are not as much faster.
-  #costs() {
-    const { all, tau, head } = this.drafter;
-    const cycles = all.filter(({ ms }) => ms);
-    if (!cycles.length || this.#plainMs === null || head.method === "vanilla") return "";
-    const [own, plain] = [mean(cycles), this.#plainMs];
-    const brings = `Each call brings ${tau.toFixed(2)} tokens`;
-    // Less only by chance: checking a tree is never cheaper than one word.
-    if (own <= plain) return `${brings} and takes about as long as a call of plain decoding.`;
-    return `${brings} but takes ${own.toFixed(0)} ms with guessing, not ${plain.toFixed(0)}: about ${((tau * plain) / own).toFixed(1)}×.`;
+  tell() {
+    const parts = headline(this);
+    if (this.headline.textContent !== plainly(parts)) this.headline.replaceChildren(...parts);
+    this.headline.classList.toggle("before", Boolean(this.stale));
+    this.costs.textContent = this.stale ? "" : costs(this);
+    this.said.textContent = this.said.title = [this.stale, ...remarks(this)].filter(Boolean).join(" · ");
+    for (const [node, counted] of this.key) {
+      const { length } = this.drafter.view.text.querySelectorAll(counted);
+      node.hidden &&= !length;
+      node.lastChild.textContent = String(length || "");
+    }
   }
 
   // ---- the player ----
-
-  get #where() {
-    return this.drafter.cycles.length;
-  }
 
   #still() {
     this.player.pause();
@@ -396,7 +295,7 @@ export class Stage {
 
   #step(by) {
     const all = this.drafter.all;
-    const wanted = Math.min(this.#where + by, all.length);
+    const wanted = Math.min(this.drafter.cycles.length + by, all.length);
     this.#still();
     this.pinned = this.held = null;
     if (wanted < 1) this.player.seek(this.drafter.lines[0]?.s ?? 0);
@@ -427,10 +326,10 @@ export class Stage {
     const plays = this.player.playing;
     this.play.textContent = plays ? "❚❚" : "▶";
     this.play.ariaLabel = plays ? "Pause" : this.#over ? "Replay" : "Resume";
-    this.back.disabled = !this.#where;
-    this.on.disabled = this.#where >= all;
+    this.back.disabled = !this.drafter.cycles.length;
+    this.on.disabled = this.drafter.cycles.length >= all;
     this.play.disabled = !all;
-    const shown = this.pinned === null && this.drafter.ended ? `all ${all} cycles, and the prompt’s call` : `cycle ${this.pinned ?? this.#where} of ${all}`;
+    const shown = this.pinned === null && this.drafter.ended ? `all ${all} cycles, and the prompt’s call` : `cycle ${this.pinned ?? this.drafter.cycles.length} of ${all}`;
     this.count.textContent = all ? shown : "";
     this.count.title = "In real time. A model call for the prompt comes before the first cycle.";
   }

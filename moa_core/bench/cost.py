@@ -30,7 +30,7 @@ def call_ms(target: Target, ids: list[int], count: int) -> float:
     """A call for `count` tokens after PAST others, or for a prompt of that many."""
     run, tree = target.fork() if count == PROMPT else target, chain(ids[:count])
     start = perf_counter()
-    run.prefill(ids, PROMPT + 2) if count == PROMPT else run.verify(tree)
+    run.prefill(ids[:count], PROMPT + 2) if count == PROMPT else run.verify(tree)
     return 1e3 * (perf_counter() - start)
 
 
@@ -61,11 +61,13 @@ def main() -> None:
     torch.set_num_threads(options.threads)
     target = load_target(options.target, "float32", "cpu")
     targets, first = [target, accelerate(target, int8=True)], dict[str, float]()
-    ids = torch.randint(100, 1000, (PROMPT,), generator=torch.Generator().manual_seed(0)).tolist()
+    counts = [*map(int, options.tokens.split(","))]
+    most, seeded = max(PROMPT, *counts), torch.Generator().manual_seed(0)
+    ids = torch.randint(100, 1000, (most,), generator=seeded).tolist()
     with torch.inference_mode():
         for one in targets:
-            one.prefill(ids[:PAST], PAST + PROMPT)
-        for count in map(int, options.tokens.split(",")):
+            one.prefill(ids[:PAST], PAST + most)
+        for count in counts:
             times = [[call_ms(one, ids, count) for one in targets] for _ in range(options.repeats)]
             for one, own in zip(targets, zip(*times, strict=True), strict=True):
                 base = first.setdefault(one.precision, median(own))

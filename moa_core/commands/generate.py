@@ -52,12 +52,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--seed", type=int, default=0, help="of sampling")
     add("--threads", type=int, help="CPU threads; default: one for each core")
     add("--ignore-eos", action="store_true", help="go on after the end of turn")
-    add("--server", help="ws://host:port of a server that runs the target")
-    add_token(parser, "the server's access token")
-    add("--patience", type=float, default=30.0, help="seconds to wait for a lost server, once the "
-        "drafter has no more to write alone")
     add("--trace", type=path, help="write the trace of the run to this file")
     add("--json", action="store_true", help="print one JSON object")
+    link = parser.add_argument_group("the target on a server, the drafter here")
+    link.add_argument("--server", help="its address, ws://host:port")
+    add_token(link, "the server's access token")
+    link.add_argument("--patience", type=float, default=30.0, help="seconds to wait for a lost "
+        "server, once the drafter has no more to write alone")
     # fmt: on
 
 

@@ -117,7 +117,7 @@ class TrainingRun:
     ) -> None:  # fmt: skip
         """recipe: what shapes the result besides the schedule, such as the target's weights; a
         resumed run has the same one."""
-        self.folder, self.batches = folder, batches
+        self.folder, self.batches, self._lines = folder, batches, folder / "log.jsonl"
         self.schedule, self.machine = schedule, machine
         self.recipe = json.loads(json.dumps({**recipe, "schedule": asdict(schedule)}, default=str))
         folder.mkdir(parents=True, exist_ok=True)
@@ -207,7 +207,7 @@ class TrainingRun:
         values = {name: {k: round(next(found), 5) for k in of} for name, of in parts.items()}
         bar.set_postfix({name: f"{of['loss']:.3f}" for name, of in values.items()})
         line = {"update": self.update, "seconds": round(self.seconds, 1), **values}
-        with (self.folder / "log.jsonl").open("a", encoding="utf-8") as log:
+        with self._lines.open("a", encoding="utf-8") as log:
             log.write(json.dumps(line) + "\n")
 
     def save(self) -> None:
@@ -218,6 +218,7 @@ class TrainingRun:
             "updates": self.updates,
             "seconds": self.seconds,
             "place": self.batches.place,
+            "logged": self._lines.stat().st_size,
             "models": {name: model.state_dict() for name, model in self.models.items()},
             "optimisers": {
                 n: [one.state_dict() for one in of] for n, of in self.optimisers.items()
@@ -231,6 +232,7 @@ class TrainingRun:
 
     def _resume(self) -> None:
         if not (self.folder / CHECKPOINT).exists():
+            self._lines.write_bytes(b"")
             return
         state = checkpoint_in(self.folder)
         old = {"target": self.recipe["target"], **state["recipe"]}  # older runs do not name it
@@ -250,3 +252,5 @@ class TrainingRun:
                 optimiser.load_state_dict(step)
         self.update = self._kept = state["update"]
         self.seconds, self.batches.place = state["seconds"], tuple(state["place"])
+        if "logged" in state:  # what was logged later comes again
+            os.truncate(self._lines, state["logged"])

@@ -27,6 +27,14 @@ FILES = "Save, open, share"
 RUN = "#run:not([disabled])"
 LANE = "#view .lane[data-lane=drafter]"
 TEXT = f"{LANE} .text"
+PLAIN = "#view .lane[data-lane=plain]"
+TREE = "[data-stage=tree]"
+SMALL_RUN = "?tokens=60&depth=5&breadth=4&budget=11"  # its address
+STORY = "Tell me a story."
+HIDDEN = """ids => ids.filter(id => {
+  const { top, bottom, width } = document.querySelector(id).getBoundingClientRect();
+  return top < 0 || bottom > window.innerHeight || !width;
+})"""
 NEW_RUN = f"old => (document.querySelector('{LANE}')?.dataset.id ?? old) !== old"
 DONE = "() => ['done', 'stopped'].includes(document.querySelector('#stage').dataset.run)"
 KEPT = """view => {

@@ -1,30 +1,28 @@
 """The stage, driven as a visitor would, by the hooks that it keeps for whoever automates it."""
 
-import json
-from urllib.parse import urlsplit
-
 import pytest
 
 from demo.common.controls import EXAMPLES
-from demo.lesson.text import STEPS
 from tests.browser.conftest import LOOKS, every_look, keep_picture, new_tab
 from tests.browser.driving import (
     DONE,
-    FILES,
+    HIDDEN,
     KEPT,
     LANE,
+    PLAIN,
     RUN,
     SHIFTS,
+    SMALL_RUN,
+    STORY,
     TEXT,
+    TREE,
     can_be_read,
     figure,
     finish,
     headline,
     open_tab,
     press,
-    reload_changed,
     run,
-    saved,
     settings,
     slowed,
     start,
@@ -34,16 +32,7 @@ from tests.browser.driving import (
 
 pytestmark = pytest.mark.browser
 
-ADDRESS, READY = "?tokens=60&depth=5&breadth=4&budget=11", RUN
-PLAIN = "#view .lane[data-lane=plain]"
-TREE = "[data-stage=tree]"
-STORY = "Tell me a story."
-LINKED = "() => document.querySelector('#link textarea').value.startsWith('http')"
-HOLDS = "([id, value]) => document.querySelector(`#${id} input[type=number]`)?.value === value"
-INSIDE = """ids => ids.filter(id => {
-  const { top, bottom, width } = document.querySelector(id).getBoundingClientRect();
-  return top < 0 || bottom > window.innerHeight || !width;
-})"""
+ADDRESS, READY = SMALL_RUN, RUN
 # Stop is pressed as a run's first words come, and the server does not hear of it: as if the run had
 # ended before.
 UNHEARD = """lane => {
@@ -71,22 +60,8 @@ READ_FROM = "one => [one.scrollHeight > one.clientHeight, one.scrollTop]"
 WHOLE = "one => one.scrollHeight <= one.clientHeight && one.scrollWidth <= one.clientWidth"
 HINT = """one => [one.scrollHeight > one.clientHeight || one.scrollWidth > one.clientWidth,
   getComputedStyle(one, '::after').content.includes('Scroll')]"""
-# The height of the row of keys, as it is once a cut was healed.
-HEALED = """() => {
-  const keys = [...document.querySelectorAll('.legend li:has(b)')];
-  for (const [at, count] of ['67', '61', '', '4', '16'].entries()) {
-    keys[at].hidden = false;
-    keys[at].lastChild.textContent = count;
-  }
-  return document.querySelector('.pacer').offsetHeight;
-}"""
-SHOWN_AGAIN = "dispatchEvent(new PageTransitionEvent('pageshow', { persisted: true }))"
 IN_VIEW = """one => one.getBoundingClientRect().top
   - document.querySelector('#view').getBoundingClientRect().top"""
-ADDED = "one => getComputedStyle(one, '::after').content"
-LETTERS = """all => all.map(
-  (one) => parseFloat(getComputedStyle(one).fontSize) * one.getScreenCTM().a)"""
-SIZE = "one => parseFloat(getComputedStyle(one).fontSize)"
 
 
 def count(page):
@@ -137,7 +112,7 @@ def test_the_whole_of_it_is_on_one_screen_and_one_plain_run_follows(page):
     assert "The text repeats itself" in page.inner_text("#view .said")  # as the tiny target's does
     assert page.inner_text(f"{TREE} .caption").startswith("Most right guesses: cycle ")
     places = ("#prompt", "#run", "#stop", LANE, PLAIN, TREE, "#charts", "#cut", "#method", "#tli")
-    assert page.evaluate(INSIDE, [*places, "#view .headline"]) == []
+    assert page.evaluate(HIDDEN, [*places, "#view .headline"]) == []
     assert page.evaluate("window.shifted") < 0.05 and page.evaluate("window.scrollY") == 0
     for _ in every_look(page):
         assert can_be_read(
@@ -220,67 +195,6 @@ def test_a_word_opens_its_cycle_and_rejected_guesses_are_shown_by_choice(page):
     page.wait_for_selector(f"{TEXT} .token", state="visible")
 
 
-def test_speed_is_measured_when_it_is_asked_for_and_can_be_cancelled(page):
-    run(page, STORY)
-    page.click("#measure")
-    page.wait_for_selector(".actions:has-text('Measuring speed: ')")
-    page.click("#measure-cancel")
-    page.wait_for_selector("#measure")
-    page.click("#measure")
-    page.wait_for_selector("#charts .about:has-text('Measured')")
-    words = headline(page)
-    told = page.locator("#view [data-figure=speedup]").count()
-    assert told != any(part in words for part in ("too close to call", "from run to run"))
-    added = page.locator(f"{LANE} .state").evaluate(ADDED)
-    assert added == '" (1 run)"'  # its speed is not the headline's
-    for name in ("acceptance", "latency"):
-        label = page.locator(f"#chart-{name} svg").get_attribute("aria-label")
-        assert "MoA N=0" in label and "EAGLE-2" in label and "Plain" in label
-
-
-def test_a_run_ends_a_measurement_without_a_word_of_it(page):
-    run(page, STORY)
-    page.click("#measure")
-    page.wait_for_selector(".actions:has-text('Measuring speed: ')")
-    run(page)
-    assert status(page) == "" and page.locator("#measure").is_visible()
-
-
-def test_a_measurement_that_fails_can_be_asked_for_again(page):
-    run(page, STORY)
-    reload_changed(page, lambda kept: kept["settings"].update(tokens=1000))
-    page.click("#measure")
-    wait_for_status(page, "A run has at most 512 new tokens.")
-    assert page.locator("#measure").is_visible()
-
-
-@pytest.mark.parametrize(
-    ("over", "words"),
-    [
-        (0.8, "Same text, slower: 0.80× the speed (3 runs)."),
-        (1.5, "Same text, 1.5× as fast (3 runs)."),
-        ("slower", "Same text, slower here: by how much changes from run to run."),
-        (None, "tokens/s, too close to call."),
-    ],
-)
-def test_slower_is_said_as_plainly_as_faster(page, over, words):
-    run(page, STORY)
-    measured = {"lanes": [], "about": "", "runs": 3, "over": {"vanilla": over}}
-    reload_changed(page, lambda kept: kept.update(measured=measured))
-    assert headline(page).endswith(words)
-
-
-def test_calls_that_take_no_longer_are_told_too(page):
-    def equal(kept):
-        for line in (*kept["lines"]["drafter"], *kept["lines"]["plain"]):
-            if "ms" in line:
-                line["ms"] = [0, 5, 0]
-
-    run(page, STORY)
-    reload_changed(page, equal)
-    page.wait_for_selector("#view .costs:has-text('takes about as long as a call of plain')")
-
-
 def test_stop_ends_the_text(page):
     settings(page, tokens=512, depth=12, breadth=16, budget=64)
     start(page)
@@ -350,110 +264,3 @@ def test_the_slider_ends_at_the_largest_trained_n(page):
     assert slider.input_value() == "1"
     slider.press("Home")
     page.wait_for_selector("#tli-stops .about:has-text('N = 0')")
-
-
-def test_a_trace_and_a_link_bring_a_run_to_another_visitor(page, open_page, tmp_path):
-    page.fill("#prompt textarea", "A fox & a hen? 100 % ${6*7} <b>é</b>")
-    settings(page, tokens=33, depth=2, seed=7)
-    written, path = run(page), tmp_path / "trace.json"
-    assert json.loads(saved(page, path))["about"]["method"] == "moa-n0"
-    page.click("#share")
-    page.wait_for_function(LINKED)
-    link = urlsplit(page.locator("#link textarea").input_value())
-    other = open_page(f"?{link.query}", ready=RUN)
-    other.get_by_role("button", name="Draft tree, sampling and length").click()
-    for name, value in {"tokens": "33", "depth": "2", "seed": "7"}.items():
-        other.wait_for_function(HOLDS, arg=[name, value])
-    assert run(other) == written
-    other.get_by_role("button", name=FILES).click()
-    other.set_input_files("#open", path)
-    wait_for_status(other, "Opened: MoA N=0 for tiny")
-    other.wait_for_function(DONE)
-    assert other.evaluate(KEPT) == written and figure(other, "calls") == figure(page, "calls")
-
-
-def test_a_file_that_is_no_trace_ends_a_run_and_takes_nothing_away(open_page, tmp_path):
-    page, path = open_page(ADDRESS, ready=RUN), tmp_path / "trace.json"
-    path.write_text("{}")
-    run(page)
-    assert saved(page, tmp_path / "kept.json")  # which opens the box of files
-    page.set_input_files("#open", path)
-    wait_for_status(page, "not a trace of this program")
-    with page.expect_download():
-        page.click("#save")
-    settings(page, tokens=512, depth=12, breadth=16, budget=64)
-    start(page)
-    page.set_input_files("#open", path)
-    wait_for_status(page, "not a trace of this program")
-    finish(page)
-    assert state(page) == "stopped"
-
-
-def test_in_class_there_is_what_a_lesson_needs(open_page):
-    page = open_page("?class=1")
-    for place in ("#prompt textarea", "#run", "#stop", "#cut", TREE, LANE, PLAIN):
-        assert page.locator(place).first.is_visible(), place
-    for place in ("#method", "#tli", "[role=tab]"):
-        assert not page.locator(place).first.is_visible(), place
-    steps = page.locator(".class-steps > div")
-    assert steps.inner_text().startswith("1 of 8, Drafting.")
-    page.wait_for_selector(f"{TREE}[data-phase=drafted]")  # the tree answers the question
-    assert "accepted" not in page.inner_text(f"{TREE} .caption")
-    press(page, "Show answer")
-    assert STEPS[0].question in steps.inner_text() and STEPS[0].answer in steps.inner_text()
-    page.wait_for_selector(f"{TREE}[data-phase=kept]")
-    press(page, "Hide answer")
-    page.wait_for_selector(f"{TREE}[data-phase=drafted]")
-    press(page, "Show this cycle slowly")
-    page.wait_for_selector(f"{TREE}[data-phase=kept]")
-    for step in STEPS[1:]:  # as a clicker does
-        page.keyboard.press("PageDown")
-        assert step.question in steps.inner_text()
-        assert page.locator(PLAIN).is_visible() != page.locator(".class-picture svg").is_visible()
-        assert page.locator("#tli").is_visible() == (step.id == "tli")  # it asks for an N
-        # The result, which the first steps do not give away; two others are about a picture alone.
-        told = step.id in ("lossless", "tli", "alone")
-        assert page.locator("#view .headline").is_visible() == told
-        assert page.locator(f"{LANE} .state").is_visible() == told
-        if page.locator(".class-picture svg").is_visible():
-            letters = page.locator(".class-picture text").evaluate_all(LETTERS)
-            assert min(letters) > page.locator(".class-steps small").evaluate(SIZE)
-        if step.id == "tli":
-            for end in ("Home", "End"):  # N = 0 and N = 1
-                page.press("#tli input[type=range]", end)
-                run(page)
-            rows = page.locator(".runs p").all_inner_texts()
-            assert [row.split(":")[0] for row in rows] == ["MoA N=0", "MoA N=1", "Plain decoding"]
-    press(page, "Next step")
-    words = [headline(page).removeprefix("Recorded: "), page.inner_text("#view .costs")]
-    wrong, saved, costs = page.locator(".class-picture li").all_inner_texts()
-    right = page.locator(f"{TEXT} .accepted").count()
-    assert f"accepted {right} of " in wrong and words[0].startswith(saved[:-1])
-    assert costs == words[1] and page.get_by_role("button", name="Next step").is_disabled()
-    press(page, "Back")
-    page.keyboard.press("PageUp")
-    assert page.locator(".class-picture svg").is_visible()
-    page.evaluate(SHOWN_AGAIN)  # as Back does where the browser has kept the page
-    assert steps.inner_text().startswith("1 of 8")
-    press(page, "Next step")
-    assert page.evaluate(INSIDE, ["#run", LANE, PLAIN, TREE, "#cut"]) == []
-    sizes = [page.locator(place).evaluate(SIZE) for place in (".class-steps p", TEXT)]
-    assert sizes[0] == sizes[1] > 20
-    tree, wide = (page.locator(place).bounding_box() for place in (TREE, "#view"))
-    assert tree["height"] > 0.45 * wide["height"]
-    keep_picture(page, "class")
-    assert page.evaluate(HEALED) < 60  # one row
-    page.set_viewport_size({"width": 390, "height": 844})
-    leave = page.get_by_role("link", name="Exit class mode")
-    slowly = "[aria-label='Show this cycle slowly']"  # what step 1 asks to press
-    assert page.evaluate(INSIDE, [".class-steps a", "#cut", slowly, f"{TREE} .node"]) == []
-    assert leave.bounding_box()["x"] + leave.bounding_box()["width"] <= 390
-    leave.click()
-    page.wait_for_selector("#tli-stops:has-text('N = 1')")  # that of the run, which is there
-    page.wait_for_selector(f"{LANE}[data-state=done]")
-    page.wait_for_selector("#view .headline:not(.before)")  # the settings have not changed
-    run(page, STORY)
-    page.get_by_role("link", name="Class mode").click()  # a lesson opens with the recording
-    page.wait_for_selector(
-        f"#stage[data-run=recorded] {PLAIN.removeprefix('#view ')}[data-state=done]"
-    )

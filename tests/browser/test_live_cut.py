@@ -7,6 +7,8 @@ from tests.browser.driving import (
     KEPT,
     LANE,
     RUN,
+    SMALL_RUN,
+    STORY,
     TEXT,
     choose,
     figure,
@@ -23,8 +25,7 @@ from tests.browser.driving import (
 
 pytestmark = pytest.mark.browser
 
-ADDRESS, READY = "?tokens=60&depth=5&breadth=4&budget=11", RUN
-STORY = "Tell me a story."
+ADDRESS, READY = SMALL_RUN, RUN
 STRUCK = """() => {
   const [text, struck] = ['.text', 'del:has(.changed)'].map(
     (place) => document.querySelector(`#view .lane ${place}`).getBoundingClientRect());

@@ -56,6 +56,16 @@ def test_a_failed_load_is_told_to_every_run(loads, monkeypatch):
     assert engine.ready()
 
 
+@pytest.mark.parametrize("loader", ["load_target", "load_method"])
+def test_what_failed_to_load_is_tried_again(loads, monkeypatch, loader):
+    engine = Engine()
+    with monkeypatch.context() as patched:
+        patched.setattr(module, loader, fail)
+        with pytest.raises(UserError, match="no bundled target"):
+            engine.drafter("moa-n1")
+    assert engine.drafter("moa-n1") is engine.drafter("moa-n1")
+
+
 def test_a_damaged_bundle_leaves_vanilla(loads, monkeypatch):
     monkeypatch.setattr(module, "bundle", fail)
     assert Engine().methods() == WITHOUT_FILES

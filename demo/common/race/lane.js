@@ -125,6 +125,12 @@ export class Lane {
     return lengths.length ? lengths.reduce((sum, one) => sum + one) / lengths.length : null;
   }
 
+  /** Milliseconds of an average cycle; null where fewer than two were timed. */
+  get ms() {
+    const times = this.all.flatMap(({ ms }) => (ms ? [ms.reduce((sum, one) => sum + one)] : []));
+    return times.length < 2 ? null : times.reduce((sum, one) => sum + one) / times.length;
+  }
+
   /** [tokens, seconds] after each line, as the chart of times has them. */
   get points() {
     let tokens = 0;

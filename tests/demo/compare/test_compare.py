@@ -144,7 +144,8 @@ def test_tokens_are_marked_and_add_up_to_the_text(tokenizer):
 
 
 NAMES = (
-    "status", "box", "details", "verdict", "race", "tau", "rate", "latency", "phases", "table",
+    "status", "box", "details", "so_far", "verdict", "race", "tau", "rate", "latency", "phases",
+    "table",
 )  # fmt: skip
 
 
@@ -168,7 +169,7 @@ def test_a_mistake_gets_a_sentence_and_leaves_the_results(loads, visit):
 def test_stop_keeps_what_is_finished_and_leaves_earlier_results(visit, breaks):
     for output in outputs_of(visit, tokens=500):
         if output["status"] != gr.skip() and "run 3 of 4" in output["status"]["text"]:
-            assert re.search("<b>MoA N=1, 1 of 2 runs: .+ tokens/s</b>", output["verdict"])
+            assert re.search("<b>MoA N=1, 1 of 2 runs: .+ tokens/s</b>", output["so_far"])
             visit.ended.set()
     assert output["status"]["text"] == "Stopped: 2 of 4 runs had finished; these are shown."
     assert list(output["table"]["value"]["Runs"]) == ["1", "1"]
@@ -178,7 +179,8 @@ def test_stop_keeps_what_is_finished_and_leaves_earlier_results(visit, breaks):
     visit.ended.set()
     *_, last = outputs
     assert "nothing new to show" in last["status"]["text"]
-    assert last["box"] == gr.skip() and "share" not in last["status"]
+    assert last["so_far"] == "" and last["box"] == last["verdict"] == gr.skip()
+    assert "share" not in last["status"]
     visit.begin()
     breaks()
     *_, last = outputs_of(visit)

@@ -1,0 +1,113 @@
+// What the stage says in words: its headline, and the smaller lines beside it. Each function reads
+// the stage: its lanes, whether a run goes on, and what was measured.
+import { many } from "../common/static/dom.js";
+import { figure } from "../common/race/lane.js";
+import { ENDINGS } from "../common/tokens/view.js";
+
+/** The headline, in parts. Nothing is claimed before the end, and then only what is known. */
+export function headline(stage) {
+  const { drafter, frame } = stage;
+  if (!drafter.ended) return [now(stage)];
+  const recorded = frame.dataset.run === "recorded" ? ["Recorded: "] : [];
+  return [...recorded, ...calls(stage), ...text(stage), ...speed(stage), unchecked(drafter)];
+}
+
+/** Below it: why fewer calls are not as much faster, or what a cut did. */
+export function costs(stage) {
+  const { drafter, complete } = stage;
+  if (drafter.root.dataset.link === "lost") return "";
+  if (!drafter.view.link) return complete ? gain(stage) : "";
+  const alone = drafter.view.text.querySelector(".changed") && "So small a drafter soon repeats itself.";
+  return [drafter.view.link, alone].filter(Boolean).join(" ");
+}
+
+/** How the run ended, and with what it was drafted. */
+export function remarks({ drafter, complete }) {
+  if (drafter.view.link && drafter.root.dataset.link !== "lost") return [];
+  return [complete && repeats(drafter.view.written), ENDINGS[drafter.ended?.end], drafter.head?.by].filter(Boolean);
+}
+
+/** In sentences: how many guesses were right, what that saved, what it cost, and what a cut did. */
+export function summary(stage) {
+  const { drafter } = stage;
+  const trees = drafter.cycles.flatMap(({ tree }) => tree ?? []);
+  const sum = (of) => trees.reduce((all, tree) => all + of(tree), 0);
+  const [all, right] = [sum(({ texts }) => texts.length - 1), sum(({ path }) => path.length)];
+  const saved = drafter.ended ? plainly([...calls(stage), ...text(stage)]).replace(/\.? ?$/, ".") : "";
+  const guesses = `A wrong guess costs time, but changes no word: the target accepted ${right} of ${all}.`;
+  return [all && guesses, saved, drafter.view.link || gain(stage)].filter(Boolean); // a cut takes time, too
+}
+
+/** The words of a headline's parts. */
+export const plainly = (parts) => parts.map((part) => part.textContent ?? part).join("");
+
+function now({ drafter, live, coming, player, written }) {
+  const { head, root, calls: heard, cycles, all } = drafter;
+  if (live && !heard) return coming;
+  if (!head) return "Press Run: a drafter guesses, the model checks.";
+  if (!live && !player.playing) return cycles.length ? `After cycle ${cycles.length} of ${all.length}.` : "The first call only reads the prompt: nothing is guessed yet.";
+  if (root.dataset.link === "lost") return `The connection is cut: the drafter ${written ? "has come to its end, and waits for the target" : "writes on alone, unchecked"}.`;
+  if (head.method === "vanilla") return "Plain decoding: one word per model call.";
+  return `${head.label} is writing. Underlined words were guessed right.`;
+}
+
+function calls({ drafter, plain, complete, live }) {
+  const own = figure("calls", drafter.calls, String(drafter.calls));
+  if (plain.ended && complete) return [own, ` model calls instead of ${plain.calls}. `];
+  return [own, ` model calls${plain.ended || !live ? "" : "; plain decoding runs now, to compare"}. `];
+}
+
+function text({ drafter, plain, complete, measured }) {
+  if (!complete || drafter.head.method === "vanilla") return [];
+  const stop = measured ? [] : ["."]; // else the speed goes on with the sentence
+  if (drafter.view.written === plain.view.written) return [figure("exact", 1, "Same text"), ...stop];
+  return [figure("exact", 0, "The text differs"), " (a near tie that rounding decided, or a draw)", ...stop];
+}
+
+function speed(stage) {
+  const { measured, complete } = stage;
+  if (!measured) return once(stage);
+  if (!complete || !("vanilla" in measured.over)) return [];
+  const { vanilla: over } = measured.over;
+  if (over === null) return [`. Speed: ${[rates(stage), "too close to call"].filter(Boolean).join(", ")}.`];
+  if (typeof over === "string") return [`, ${over} here: by how much changes from run to run.`];
+  const shown = figure("speedup", over, `${over.toFixed(over < 0.95 ? 2 : 1)}×`);
+  shown.classList.toggle("slower", over < 1);
+  const runs = ` (${many(measured.runs, "run")}).`;
+  return over < 1 ? [", slower: ", shown, ` the speed${runs}`] : [", ", shown, ` as fast${runs}`];
+}
+
+// Of one run each, no more than which was faster.
+function once(stage) {
+  const { drafter, plain, complete } = stage;
+  const [ours, theirs] = [drafter.pace[1], plain.pace[1]];
+  if (!complete || !ours || !theirs || drafter.head.method === "vanilla") return [];
+  const over = ours / theirs;
+  const cut = drafter.view.link ? " (the cut left out)" : "";
+  return [` This run: ${over < 0.9 ? "slower" : over > 1.1 ? "faster" : "about as fast"}, ${rates(stage)}${cut}.`];
+}
+
+function rates({ drafter, plain }) {
+  const [ours, theirs] = [drafter, plain].map(({ pace }) => pace[1]?.toFixed(0));
+  return ours && theirs ? `${ours} against ${theirs} tokens/s` : "";
+}
+
+function unchecked({ ended, view }) {
+  const alone = many(view.text.querySelectorAll(".offline").length, "token");
+  return ended.end === "offline" ? `The connection did not come back in time, so the run ended. Unchecked: ${alone}, written alone.` : "";
+}
+
+// Of a text that is easy to guess, speed says little.
+function repeats(written) {
+  const words = written.split(/\s+/).filter(Boolean);
+  const runs = words.slice(5).map((_, at) => words.slice(at, at + 6).join(" "));
+  return runs.length - new Set(runs).size > runs.length / 4 ? "The text repeats itself, so it is easy to guess" : "";
+}
+
+function gain({ drafter: { ms: own, tau, head }, plain: { ms: plain } }) {
+  if (own === null || plain === null || head.method === "vanilla") return "";
+  const brings = `Each call brings ${tau.toFixed(2)} tokens`;
+  // Less only by chance: checking a tree is never cheaper than one word.
+  if (own <= plain) return `${brings} and takes about as long as a call of plain decoding.`;
+  return `${brings} but takes ${own.toFixed(0)} ms with guessing, not ${plain.toFixed(0)}: about ${((tau * plain) / own).toFixed(1)}×.`;
+}

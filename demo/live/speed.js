@@ -1,0 +1,32 @@
+// The measurement of a run's speed: its button, then its progress and Cancel.
+import { button, el } from "../common/static/dom.js";
+
+export class Speed {
+  /** act: what its buttons do: {measure, cancel}. */
+  constructor(root, act) {
+    Object.assign(this, { root, act, bar: null });
+  }
+
+  /** seconds: how long a measurement would take; null: none can be asked for. */
+  offer(seconds) {
+    this.bar = null;
+    const words = `Measure speed, about ${seconds} s`;
+    this.#fill(...(seconds === null ? [] : [button("quiet-button", words, this.act.measure, { id: "measure" })]));
+  }
+
+  progress(step, share) {
+    if (!this.bar) {
+      this.words = el("span");
+      this.bar = el("progress", "", "", { max: 1, ariaLabel: "Measuring speed" });
+      this.#fill(this.words, this.bar, button("quiet-button", "Cancel", this.act.cancel, { id: "measure-cancel" }));
+    }
+    this.words.textContent = `Measuring speed: ${step}`;
+    this.bar.value = share;
+  }
+
+  #fill(...nodes) {
+    const had = this.root.contains(document.activeElement);
+    this.root.replaceChildren(...nodes);
+    if (had) (this.root.querySelector("button") ?? document.querySelector("#run")).focus();
+  }
+}

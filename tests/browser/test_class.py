@@ -1,0 +1,93 @@
+"""Class mode, taught with as a teacher would: by keys, on a large screen, and left again."""
+
+import pytest
+
+from demo.lesson.text import STEPS
+from tests.browser.conftest import keep_picture
+from tests.browser.driving import HIDDEN, LANE, PLAIN, STORY, TEXT, TREE, headline, press, run
+
+pytestmark = pytest.mark.browser
+
+# The height of the row of keys, as it is once a cut was healed.
+HEALED = """() => {
+  const keys = [...document.querySelectorAll('.legend li:has(b)')];
+  for (const [at, count] of ['67', '61', '', '4', '16'].entries()) {
+    keys[at].hidden = false;
+    keys[at].lastChild.textContent = count;
+  }
+  return document.querySelector('.pacer').offsetHeight;
+}"""
+SHOWN_AGAIN = "dispatchEvent(new PageTransitionEvent('pageshow', { persisted: true }))"
+SIZE = "one => parseFloat(getComputedStyle(one).fontSize)"
+LETTERS = """all => all.map(
+  (one) => parseFloat(getComputedStyle(one).fontSize) * one.getScreenCTM().a)"""
+
+
+def test_in_class_there_is_what_a_lesson_needs(open_page):
+    page = open_page("?class=1")
+    for place in ("#prompt textarea", "#run", "#stop", "#cut", TREE, LANE, PLAIN):
+        assert page.locator(place).first.is_visible(), place
+    for place in ("#method", "#tli", "[role=tab]"):
+        assert not page.locator(place).first.is_visible(), place
+    steps = page.locator(".class-steps > div")
+    assert steps.inner_text().startswith("1 of 8, Drafting.")
+    page.wait_for_selector(f"{TREE}[data-phase=drafted]")  # the tree answers the question
+    assert "accepted" not in page.inner_text(f"{TREE} .caption")
+    press(page, "Show answer")
+    assert STEPS[0].question in steps.inner_text() and STEPS[0].answer in steps.inner_text()
+    page.wait_for_selector(f"{TREE}[data-phase=kept]")
+    press(page, "Hide answer")
+    page.wait_for_selector(f"{TREE}[data-phase=drafted]")
+    press(page, "Show this cycle slowly")
+    page.wait_for_selector(f"{TREE}[data-phase=kept]")
+    for step in STEPS[1:]:  # as a clicker does
+        page.keyboard.press("PageDown")
+        assert step.question in steps.inner_text()
+        assert page.locator(PLAIN).is_visible() != page.locator(".class-picture svg").is_visible()
+        assert page.locator("#tli").is_visible() == (step.id == "tli")  # it asks for an N
+        # The result, which the first steps do not give away; two others are about a picture alone.
+        told = step.id in ("lossless", "tli", "alone")
+        assert page.locator("#view .headline").is_visible() == told
+        assert page.locator(f"{LANE} .state").is_visible() == told
+        if page.locator(".class-picture svg").is_visible():
+            letters = page.locator(".class-picture text").evaluate_all(LETTERS)
+            assert min(letters) > page.locator(".class-steps small").evaluate(SIZE)
+        if step.id == "tli":
+            for end in ("Home", "End"):  # N = 0 and N = 1
+                page.press("#tli input[type=range]", end)
+                run(page)
+            rows = page.locator(".runs p").all_inner_texts()
+            assert [row.split(":")[0] for row in rows] == ["MoA N=0", "MoA N=1", "Plain decoding"]
+    press(page, "Next step")
+    words = [headline(page).removeprefix("Recorded: "), page.inner_text("#view .costs")]
+    wrong, saved, costs = page.locator(".class-picture li").all_inner_texts()
+    right = page.locator(f"{TEXT} .accepted").count()
+    assert f"accepted {right} of " in wrong and words[0].startswith(saved[:-1])
+    assert costs == words[1] and page.get_by_role("button", name="Next step").is_disabled()
+    press(page, "Back")
+    page.keyboard.press("PageUp")
+    assert page.locator(".class-picture svg").is_visible()
+    page.evaluate(SHOWN_AGAIN)  # as Back does where the browser has kept the page
+    assert steps.inner_text().startswith("1 of 8")
+    press(page, "Next step")
+    assert page.evaluate(HIDDEN, ["#run", LANE, PLAIN, TREE, "#cut"]) == []
+    sizes = [page.locator(place).evaluate(SIZE) for place in (".class-steps p", TEXT)]
+    assert sizes[0] == sizes[1] > 20
+    tree, wide = (page.locator(place).bounding_box() for place in (TREE, "#view"))
+    assert tree["height"] > 0.45 * wide["height"]
+    keep_picture(page, "class")
+    assert page.evaluate(HEALED) < 60  # one row
+    page.set_viewport_size({"width": 390, "height": 844})
+    leave = page.get_by_role("link", name="Exit class mode")
+    slowly = "[aria-label='Show this cycle slowly']"  # what step 1 asks to press
+    assert page.evaluate(HIDDEN, [".class-steps a", "#cut", slowly, f"{TREE} .node"]) == []
+    assert leave.bounding_box()["x"] + leave.bounding_box()["width"] <= 390
+    leave.click()
+    page.wait_for_selector("#tli-stops:has-text('N = 1')")  # that of the run, which is there
+    page.wait_for_selector(f"{LANE}[data-state=done]")
+    page.wait_for_selector("#view .headline:not(.before)")  # the settings have not changed
+    run(page, STORY)
+    page.get_by_role("link", name="Class mode").click()  # a lesson opens with the recording
+    page.wait_for_selector(
+        f"#stage[data-run=recorded] {PLAIN.removeprefix('#view ')}[data-state=done]"
+    )
