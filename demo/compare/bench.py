@@ -19,7 +19,7 @@ from demo.compare.run import Comparison, compare
 from demo.engine import Engine
 from demo.worker import Stop
 
-OLDER = "The results below are from before."
+OLDER = "The results below are from before"
 WIDTHS = {"Method": 140, "τ": 60, "Tokens/s (min–max)": 180, "Tree": 130, "Runs": 60}  # pixels
 TABLE_NOTE = (
     f"Each method runs alone, after a warm-up of {WARM_UP} tokens, which is not counted. τ: "
@@ -37,7 +37,7 @@ def results() -> dict[str, Any]:
     parts: dict[str, Any] = {}
     said, replayed = told(verdict(recorded_rows()), "Recorded: "), recorded_race()
     with gr.Column(visible=bool(replayed), elem_id="compare-results") as parts["box"]:
-        parts["so_far"] = words("", elem_id="compare-so-far", elem_classes="verdict")
+        parts["so_far"] = words("", elem_id="compare-so-far", elem_classes="note")
         parts["verdict"] = words(said, elem_id="compare-verdict", elem_classes="verdict")
         template = '<section class="race tokens" aria-label="Race"></section>'
         parts["race"] = component(template, "compare/race.js", replayed, elem_id="compare-race")
@@ -92,7 +92,7 @@ def so_far(comparison: Comparison) -> str:
         for name, runs in comparison.traces.items()
         if (rates := ", ".join(f"{one.tokens_per_second or 0:.0f}" for one in runs))
     ]
-    return told([OLDER + " Finished runs:" * bool(facts), *facts])
+    return f"<p>{escape('. '.join([OLDER, *facts]))}</p>"
 
 
 def verdict(rows: Sequence[Row]) -> list[str]:
@@ -123,8 +123,11 @@ def _speed(measured: Sequence[Row]) -> str:
     of = f" {whose.get(over, over)}’s speed"
     times = {name: f"{one.over(rates[over]).middle:.2f} ×" for name, one in rates.items()}
     named = listed([whose.get(one, one) for one in ahead])
-    said = f"{named[0].upper()}{named[1:]} "
-    said += "was the fastest" if len(ahead) == 1 else "are level (their runs overlap)"
+    if len(ahead) > 1 and over in ahead:
+        said = f"Undecided: the runs of {named} overlap"
+    else:
+        are = "was the fastest" if len(ahead) == 1 else "are level (their runs overlap)"
+        said = f"{named[0].upper()}{named[1:]} {are}"
     if over not in ahead:
         said, of = f"{said}, at {listed([times[one] for one in ahead])}{of}", ""
     return said + f"; {first} reached {times[first]}{of}" * (first not in (*ahead, over)) + "."

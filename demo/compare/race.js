@@ -1,7 +1,7 @@
 // The race: methods that ran one after another, replayed together in the time that they took. The value
 // is a whole race (race.py beside this file says what is in it).
 import { add, button, calm, el } from "../common/static/dom.js";
-import { Lane } from "../common/race/lane.js";
+import { Lane, together } from "../common/race/lane.js";
 import { Player } from "../common/race/player.js";
 import { legendOf } from "../common/tokens/view.js";
 
@@ -41,6 +41,7 @@ export function mount({ element, props, watch }) {
     root.hidden = !race;
     if (!race) return;
     lanes = race.lanes.map(track);
+    together(lanes.map(({ lane }) => lane));
     finish = Math.max(0, ...lanes.map(({ total }) => total));
     const sharing = (place) => place !== null && lanes.filter(({ rank }) => rank === place).length > 1;
     for (const one of lanes) {
@@ -48,7 +49,7 @@ export function mount({ element, props, watch }) {
       one.fill.style.width = `${(100 * one.total) / finish}%`;
     }
     const which = race.repeats > 1 ? `the median of its ${race.repeats} runs` : "its run";
-    const level = lanes.some(({ rank }) => sharing(rank)) ? " =: level, their runs overlap." : "";
+    const level = lanes.some(({ rank }) => sharing(rank)) ? " =: their runs overlap; more repeats may tell them apart." : "";
     const whose = race.recorded ? ` Recorded with the prompt “${race.recorded}”` : "";
     note.textContent = `A shorter bar is faster. Each ran alone; ${which} is replayed in real time.${level}${whose}`;
     root.dataset.race = race.id;
@@ -62,7 +63,7 @@ export function mount({ element, props, watch }) {
       lane.draw(at);
       fill.value = lane.pace[0] / tokens;
       time.textContent = seconds(Math.min(at, total));
-      place.textContent = at >= total ? called : "";
+      place.textContent = over ? called : "";
     }
     if (over) player.playing = false;
     root.dataset.state = over ? "done" : player.playing ? "running" : "paused";

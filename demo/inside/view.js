@@ -1,7 +1,7 @@
 // Moving between the cycles of a trace. `props.trace` is the JSON of demo/inside/view.py, `props.value`
 // the place of the cycle that is shown.
 import { add, button, clamped, el, many, pairList, putBeside, quoted, tipBox } from "../common/static/dom.js";
-import { onTab } from "../common/static/page.js";
+import { onTab, showResults } from "../common/static/page.js";
 import { legendOf, mark } from "../common/tokens/view.js";
 import { Tree, WIDE } from "../common/tree/tree.js";
 import { wantedCycle } from "../live/run.js";
@@ -26,7 +26,11 @@ export function mount({ element, props, watch, trigger }) {
   const slider = el("input", "", "", { type: "range", min: 1, step: 1, ariaLabel: "Cycle" });
   const count = el("output", "count", "", { ariaLive: "polite" });
   const press = (place) => document.querySelector(place)?.click();
-  const look = button("quiet-button look", "Look inside ↓", () => press("#inside-look"), { ariaLabel: "Look inside the drafter" });
+  const lookIn = () => {
+    press("#inside-look");
+    showResults("inside-ask"); // where its status is told
+  };
+  const look = button("quiet-button look", "Look inside ↓", lookIn, { ariaLabel: "Look inside the drafter" });
   let templated = false; // whether the chat template's words around the prompt are shown
   const plain = (prompt) => prompt.replace(/^[^]*<\|im_start\|>user\n/, "").replace(/<\|im_end\|>[^]*$/, "\n");
   const template = button("quiet-button", "Chat template", () => {

@@ -2,7 +2,7 @@
 import { add, button, el } from "../common/static/dom.js";
 
 const HERE = {
-  none: ({ words }) => words || "A cut is simulated: the drafter, too, runs on the server.",
+  none: ({ words }) => words || "A cut is simulated: both models are on the server.",
   "not loaded": ({ advice }) => advice,
   loading: ({ share }) => `The drafter comes into this browser: ${Math.floor(100 * share)} %.`,
   ready: () => "The drafter is ready in this browser.",
@@ -24,19 +24,19 @@ export class Cut {
    *  left: seconds that the run still waits, once the drafter has come to its end. */
   show({ up, cut, armed, running, able, device, left = null }) {
     const { state, words } = device;
-    this.turn.textContent = cut ? "Restore the connection" : armed && !running ? "Do not cut" : "✂ Cut the connection";
+    this.turn.textContent = cut ? "Restore the connection" : armed && !running ? "Cancel the cut" : "✂ Cut the connection";
     this.turn.disabled = !able || (!up && !cut);
     this.turn.dataset.state = !up ? "lost" : cut ? "cut" : armed ? "armed" : "up";
     this.state.textContent = !able
       ? "It cannot be cut: this method cannot write alone."
       : !up ? "The server cannot be reached; trying again."
       : cut ? `Cut. ${left === null ? "" : `The run waits ${left} s more. `}Restore it, and the target checks and corrects the text.`
-      : armed ? `It will be cut 12 tokens into ${running ? "this" : "the next"} run.`
+      : armed ? `It will be cut about 12 tokens into ${running ? "this" : "the next"} run.`
       : "Connected. If you cut it, the drafter writes on alone.";
     this.sized = state === "not loaded";
     const elsewhere = cut && running && state !== "offline";
     this.here.textContent = elsewhere ? "Simulated: the drafter runs on the server." : HERE[state](device);
-    const asks = state === "none" && able && (!words ? "Bring it here" : device.away && "Try again");
+    const asks = state === "none" && able && (!words ? "Run the drafter in this browser" : device.away && "Try again");
     this.more.textContent = this.sized ? (device.left ? "Download it" : "Open it") : asks || "";
   }
 }

@@ -3,8 +3,8 @@ import { add, button, el, many } from "../common/static/dom.js";
 import { SMALL, Tree } from "../common/tree/tree.js";
 
 const SAYS = {
-  drafted: ({ drafts }) => `${many(drafts, "guess", "guesses")} drafted …`,
-  checked: ({ drafts }) => `… the target checks all ${drafts} in one call …`,
+  drafted: ({ drafts }) => `${many(drafts, "guess", "guesses")} drafted, not checked yet.`,
+  checked: ({ drafts }) => `The target checks all ${drafts} in one call.`,
   kept: ({ drafts, kept, bonus, written }) =>
     `${many(drafts, "guess", "guesses")}: ${kept} accepted` +
     (bonus ? ", 1 token from the target." : `; the text ends here${written < kept ? `, after ${written} of them` : ""}.`),
@@ -76,7 +76,7 @@ export class Cycle {
   }
 
   fit() {
-    this.tree.fit(this.root.closest(".class-mode") ? 3 : 1.35);
+    this.tree.fit(this.root.closest(".class-mode") ? 4.5 : 1.35);
   }
 
   /** Whether the target's verdict is hidden. */

@@ -17,7 +17,7 @@ export function costs(stage) {
   const { drafter, complete } = stage;
   if (drafter.root.dataset.link === "lost") return "";
   if (!drafter.view.link) return complete ? gain(stage) : "";
-  const alone = drafter.view.text.querySelector(".changed") && "So small a drafter soon repeats itself.";
+  const alone = drafter.view.text.querySelector(".changed") && "A drafter this small soon repeats itself.";
   return [drafter.view.link, alone].filter(Boolean).join(" ");
 }
 
@@ -35,7 +35,7 @@ export function summary(stage) {
   const [all, right] = [sum(({ texts }) => texts.length - 1), sum(({ path }) => path.length)];
   const saved = drafter.ended ? plainly([...calls(stage), ...text(stage)]).replace(/\.? ?$/, ".") : "";
   const guesses = `A wrong guess costs time, but changes no word: the target accepted ${right} of ${all}.`;
-  return [all && guesses, saved, drafter.view.link || gain(stage)].filter(Boolean); // a cut takes time, too
+  return [all && guesses, saved, gain(stage), drafter.view.link].filter(Boolean);
 }
 
 /** The words of a headline's parts. */

@@ -235,7 +235,7 @@ class Visitor:
         finally:
             engine.worker.gives_way = False
         if measured.finished < measured.wanted:
-            words = "Stopped." if stop() else "Ended for another visitor’s run: ask again."
+            words = "Stopped." if stop() else "Stopped: another visitor pressed Run."
             say({"step": words, "share": None})
             return
         found = figures(request.method, measured.traces)

@@ -4,6 +4,7 @@ import { inClass } from "../common/static/page.js";
 import { Device } from "../device/js/device.js";
 import { Cut } from "./cut.js";
 import { files } from "./files.js";
+import { summary } from "./headline.js";
 import { Link } from "./link.js";
 import { Speed } from "./speed.js";
 import { Stage } from "./stage.js";
@@ -79,7 +80,8 @@ function mark() {
   const same = now
     ? JSON.stringify(now.settings) === JSON.stringify(newest)
     : !head || (head.method === methodOf(newest) && head.prompt === newest.prompt);
-  outdate(same ? "" : "The settings have changed: press Run.");
+  const what = head?.prompt === newest.prompt ? "The settings have changed" : "A new prompt";
+  outdate(same ? "" : `${what}: press Run.`);
 }
 
 const outdate = (words) => stage.outdate(words, newest.prompt);
@@ -97,7 +99,7 @@ export function run(...list) {
   }
   now = { settings, traces: {}, measured: null, doing: "drafter", here };
   told.cut = false;
-  stage.start(settings.tokens, told.armed ? `The connection is cut after ${ARMED} tokens.` : undefined);
+  stage.start(settings.tokens, told.armed ? `The connection is cut after about ${ARMED} tokens.` : undefined);
   buttons();
   if (here) return runHere(settings);
   link.say({ do: "run", lane: "drafter", settings, after: told.armed ? ARMED : null, lesson: inClass });
@@ -303,7 +305,7 @@ const restored = () => JSON.parse(stored(KEPT));
 export const traces = () => [null, now?.traces?.drafter ?? "", now?.rival ?? ""];
 
 /** What the run has shown, in a few sentences: a lesson's end. */
-export const seen = () => stage?.seen ?? [];
+export const seen = () => (stage ? summary(stage) : []);
 
 /** The address of the page without class mode: with the method of the run that it shows. */
 export const outside = () => `?tab=live${now?.settings ? `&method=${methodOf(now.settings)}` : ""}`;

@@ -2,12 +2,12 @@
 // what it is given; run.js brings the visitor's runs.
 import { add, button, calm, el, modified, OWN } from "../common/static/dom.js";
 import { inClass } from "../common/static/page.js";
-import { Lane } from "../common/race/lane.js";
+import { Lane, together } from "../common/race/lane.js";
 import { Player } from "../common/race/player.js";
 import { sample } from "../common/tokens/view.js";
 import { Charts } from "./charts.js";
 import { bars, Cycle } from "./cycle.js";
-import { costs, headline, plainly, remarks, summary } from "./headline.js";
+import { costs, headline, plainly, remarks } from "./headline.js";
 
 const ALONE = "Without: the model alone";
 const WAITING = "Waiting for the first token.";
@@ -16,7 +16,7 @@ const LATER = "Runs next, alone, so that neither slows the other.";
 export class Stage {
   /** chosen: told of the cycle of a pressed word. */
   constructor(root, { chosen = () => {} } = {}) {
-    Object.assign(this, { root, frame: root.closest("#stage") ?? root, live: false, stale: "" });
+    Object.assign(this, { root, frame: root.closest("#stage") ?? root, live: false, stale: "", whose: "" });
     this.player = new Player((at) => this.#draw(at));
     this.headline = el("p", "headline", "", { role: "status" });
     this.costs = el("p", "costs");
@@ -40,6 +40,7 @@ export class Stage {
     add(root, add(el("div", "lanes"), this.drafter.root, this.plain.root, this.runs), this.#bar());
     add(root, add(el("div", "below"), this.cycle.root, this.charts.root));
     document.addEventListener("keydown", (event) => this.#keyed(event));
+    together(this.both);
     this.veil(inClass);
     this.empty();
   }
@@ -155,8 +156,9 @@ export class Stage {
 
   /** words: why what is shown is not of the present settings; "" for nothing. prompt: that of the box. */
   outdate(words, prompt) {
+    this.stale = words;
     const own = this.drafter.head?.prompt;
-    this.stale = words && own && own !== prompt ? `${words} These texts answer “${own}”` : words;
+    this.whose = own && own !== prompt ? `Below are the texts for “${own}”` : "";
     this.tell();
   }
 
@@ -233,7 +235,7 @@ export class Stage {
     if (this.measured) {
       const { lanes, about, runs } = this.measured;
       const whose = this.frame.dataset.run === "recorded" ? "Recorded" : "Measured";
-      this.charts.show(lanes, `${whose}, the middle of ${runs} runs each · ${about}`);
+      this.charts.show(lanes, `${whose}, the middle of ${runs} runs each on this prompt · ${about}`);
       return;
     }
     const lanes = this.both.filter(({ head }) => head).map(({ head, tau, points }) => ({ ...head, tau, points }));
@@ -268,17 +270,13 @@ export class Stage {
     return Boolean(offline?.[3]) || at - this.drafter.drawn.find((line) => "first" in line)?.at + 1 >= this.most;
   }
 
-  /** What the run has shown, in a few sentences. */
-  get seen() {
-    return summary(this);
-  }
-
   tell() {
-    const parts = headline(this);
+    const parts = this.stale ? [this.stale] : headline(this);
     if (this.headline.textContent !== plainly(parts)) this.headline.replaceChildren(...parts);
     this.headline.classList.toggle("before", Boolean(this.stale));
     this.costs.textContent = this.stale ? "" : costs(this);
-    this.said.textContent = this.said.title = [this.stale, ...remarks(this)].filter(Boolean).join(" · ");
+    const small = this.stale ? [this.whose] : remarks(this);
+    this.said.textContent = this.said.title = small.join(" · ");
     for (const [node, counted] of this.key) {
       const { length } = this.drafter.view.text.querySelectorAll(counted);
       node.hidden &&= !length;
@@ -329,7 +327,7 @@ export class Stage {
     this.back.disabled = !this.drafter.cycles.length;
     this.on.disabled = this.drafter.cycles.length >= all;
     this.play.disabled = !all;
-    const shown = this.pinned === null && this.drafter.ended ? `all ${all} cycles, and the prompt’s call` : `cycle ${this.pinned ?? this.drafter.cycles.length} of ${all}`;
+    const shown = this.pinned === null && this.drafter.ended ? `${all} cycles, and one call for the prompt` : `cycle ${this.pinned ?? this.drafter.cycles.length} of ${all}`;
     this.count.textContent = all ? shown : "";
     this.count.title = "In real time. A model call for the prompt comes before the first cycle.";
   }

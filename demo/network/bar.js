@@ -131,5 +131,5 @@ export function show() {
   press("run").disabled = running || loading;
   press("stop").disabled = !running && !loading;
   press("cut").disabled = !streams;
-  press("cut").textContent = isCut ? "Restore the connection" : "Cut the connection";
+  press("cut").textContent = isCut ? "Restore the connection" : "✂ Cut the connection";
 }

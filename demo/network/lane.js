@@ -150,7 +150,7 @@ class DeviceLane {
   on_link_down() {
     this.state = "lost";
     this.shown.hold(true);
-    this.#say(`The connection is lost: the drafter writes on alone. Restore it, and the target checks this text. Once the drafter is at its end, the run waits ${this.patience} s.`);
+    this.#say(`The connection is lost: the drafter writes on alone. Restore it, and the target checks this text. Once the drafter stops, you have ${this.patience} s left to restore it.`);
   }
 
   /** The switch is on again: the link is still to come. */
@@ -172,19 +172,24 @@ class DeviceLane {
     this.state = "done";
     const { confirmed, changed, waits } = this.#offline;
     const { calls, seconds, pace: [count] } = this.shown;
-    const way = this.sums.trips.reduce((sum, one) => sum + one, 0) / 1000;
     const said = [`${many(count, "token")} in ${many(calls, "round trip")}${waits ? "" : ` instead of ${count}`}; ${ENDINGS[line.end]}.`];
     if (confirmed + changed) said.push(this.#healed(parted));
-    else if (!waits) said.push(`On the way: about ${way.toFixed(1)} of ${seconds.toFixed(1)} s; the rest in the models.`);
+    else if (!waits) said.push(`On the way: about ${this.#way.toFixed(1)} of ${seconds.toFixed(1)} s; the rest in the models.`);
     if (waits) said.push(`${waits} more were written offline and never checked: run again, and restore the connection sooner.`);
     this.#tell();
     this.#say(said.join(" "));
   }
 
-  /** Of a run of one's own: round trips so far, and those without a drafter, one for each token. */
+  /** Of a run of one's own so far: round trips, seconds without them, and round trips without a
+   *  drafter, one for each token. */
   get needed() {
-    const { calls, pace: [count] } = this.shown;
-    return this.sums && calls ? [{ name: this.title, calls, count }] : [];
+    const { calls, seconds, pace: [count] } = this.shown;
+    return this.sums && calls ? [{ name: this.title, calls, count, here: Math.max(0, seconds - this.#way) }] : [];
+  }
+
+  // Seconds on the way so far.
+  get #way() {
+    return this.sums.trips.reduce((sum, one) => sum + one, 0) / 1000;
   }
 
   #healed(parted) {

@@ -28,8 +28,8 @@ TRIPS = (
     '<p class="conclusion"></p><p class="streamed"></p><label>Round trip to the server '
     '<input type="range" min="0" max="200" step="5"></label><div class="bars"></div>'
     '<p class="note"><i class="bar draft"></i> On the way: computed, a round trip for each model '
-    'call. <i class="bar verify"></i> In the models: measured, like the number of calls, in '
-    "another, uncut recording with both models on one machine.</p>"
+    'call. <i class="bar verify"></i> In the models: <span class="whence">measured, like the '
+    "number of calls, in another, uncut recording with both models on one machine.</span></p>"
 )
 NO_DRAFTER = (
     "<p>There is no drafter for this target yet that a browser can run: MoA or EAGLE-2.</p>"
@@ -101,7 +101,7 @@ def _page(shared: Shared) -> gr.Textbox:
         off = {
             "stop": gr.Button("Stop", interactive=False, elem_id="net-stop", min_width=80),
             "cut": gr.Button(
-                "Cut the connection", interactive=False, elem_id="net-cut", min_width=140
+                "✂ Cut the connection", interactive=False, elem_id="net-cut", min_width=190
             ),
         }
         component(_file("bar.html"), BAR, elem_id="net-way", lanes=lanes, first=engine.default())

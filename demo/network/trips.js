@@ -1,34 +1,36 @@
-// What guessing saves where each model call is a round trip: computed from recorded calls and seconds,
-// then from the calls of the visitor's own run.
+// What guessing saves where each model call is a round trip: of a recorded run, then of the visitor's.
 import { add, el, many } from "../common/static/dom.js";
 
 const seconds = (value) => `${value.toFixed(1)} s`;
 let own = () => {};
 
-/** needed: of each drafter of the visitor's run: its name, its calls, and the calls without it. */
+/** needed: of each drafter of the visitor's run: its name, its calls, its seconds without the way, and
+ *  the calls without it. */
 export const tell = (needed) => needed.length && own(needed);
 
 /** props.runs: drafted, plain, streamed: name, round trips, seconds without a link; props.trip: ms at first. */
 export function mount({ element, props: { runs, trip: first } }) {
-  const [said, trip, bars, note, streaming] = ["p", "input", ".bars", ".note", ".streamed"].map((one) => element.querySelector(one));
-  let conclude = ([ours, plain, streamed]) => {
-    const [speed, but] = streamed < ours ? ["faster", "but"] : ["no faster", "and"];
-    streaming.textContent = `A server that streams is ${speed} (${seconds(streamed)}) ${but} stops when the connection is gone. The drafter writes on, though one so small soon repeats itself.`;
-    return `the recorded text takes ${seconds(ours)} with a drafter here, ${seconds(plain)} if the server is asked for each token.`;
-  };
+  const [said, trip, bars, whence, streaming] = ["p", "input", ".bars", ".whence", ".streamed"].map((one) => element.querySelector(one));
+  const [, [plain, calls, took], [streamed]] = runs;
+  const each = took / calls;
+  let whose = "the recorded text";
 
-  const [, [plain]] = runs;
   own = (needed) => {
-    runs = [...needed, { name: plain, calls: needed[0].count }].map(({ name, calls }) => [name, calls, 0]);
-    conclude = (whole) => `your text waits ${seconds(whole[0])} for the server; without a drafter, it would wait ${seconds(whole.at(-1))}.`;
-    note.hidden = streaming.hidden = true;
+    const [{ count }] = needed;
+    const mine = needed.map((one) => [one.name, one.calls, one.here]);
+    runs = [...mine, [plain, count, count * each], [streamed, 1, count * each]];
+    whose = "your text";
+    whence.textContent = `measured in your run; for plain decoding, ${(1000 * each).toFixed(0)} ms a token, as recorded.`;
     draw();
   };
 
   function draw() {
     const away = runs.map(([, calls]) => (calls * trip.value) / 1000);
     const whole = runs.map(([, , here], at) => here + away[at]);
-    said.textContent = `At ${trip.value} ms a round trip, ${conclude(whole)}`;
+    const [ours, [asked, stream]] = [whole[0], whole.slice(-2)];
+    const [speed, but] = stream < ours ? ["faster", "but"] : ["no faster", "and"];
+    said.textContent = `At ${trip.value} ms a round trip, ${whose} takes ${seconds(ours)} with a drafter here, ${seconds(asked)} if the server is asked for each token.`;
+    streaming.textContent = `A server that streams is ${speed} (${seconds(stream)}) ${but} stops when the connection is gone. The drafter writes on, though a drafter this small soon repeats itself.`;
     const bar = (kind, value) => el("span", `bar ${kind}`, "", { style: `width: ${(100 * value) / Math.max(...whole)}%` });
     bars.replaceChildren(...runs.flatMap(([name, calls, here], at) => [
       el("p", "", `${name}: ${many(calls, "round trip")} × ${trip.value} ms = ${seconds(away[at])}${here ? `, and ${seconds(here)} in the models` : ""}`),

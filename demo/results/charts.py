@@ -9,6 +9,7 @@ from demo.common.by_method import RATE, TAU, figures, lines, rows_down, shown, t
 from demo.common.figures import Spread
 from moa_core.bench.records import Recording, Row, phase_times
 
+SHOWN = 6  # guesses in a row; more are seldom right, and their figures would be too small to read
 Chart = Callable[[Recording], go.Figure | None]
 
 
@@ -27,7 +28,7 @@ def rates(key: str, title: str, unit: str, digits: int) -> Chart:
 
 def acceptance(recording: Recording) -> go.Figure | None:
     """The share of cycles that accept at least k drafts: a row per method, a column per k."""
-    known = _each(recording, lambda found: found.get("acceptance_by_position"))
+    known = _each(recording, lambda found: (found.get("acceptance_by_position") or [])[:SHOWN])
     if not known:
         return None
     most, names = max(map(len, known.values())), [shown(name) for name in known]

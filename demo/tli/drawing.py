@@ -58,8 +58,10 @@ def _between(tli: int) -> list[str]:
     """What the drafter takes from the target: LSA reads all layers, and N of them are borrowed."""
     edge, spine = LEFT + WIDE, LEFT + WIDE + 12
     mid = OWN + TALL / 2
+    heights = *(TOP + STEP * place + 4 for place in range(len(LAST))), mid
+    from_each = "".join(f"M{edge} {height}H{spine}" for height in heights)
     parts = [
-        f'<path class="line" d="M{edge} {TOP + 4}H{spine}V{mid}M{edge} {mid}H{spine}"/>',
+        f'<path class="line" d="M{spine} {TOP + 4}V{mid}{from_each}"/>',
         line(spine, mid, MIDDLE, mid, "to"),
         box(MIDDLE, OWN, 44, "LSA", "drafter dashed", TALL),
         line(MIDDLE + 44, mid, RIGHT, mid, "to"),

@@ -106,12 +106,9 @@ def gains_html(found: Recording, sized: Recording | None = None, chosen: int = 0
         return ""
     theirs = _by_n(papers_means()).items()
     paper = {n: {"speedup": speedup, "tau": tau} for n, (speedup, tau) in theirs}
-    drafting = {n: f"{phase_times(one)['draft']:.1f} ms" for n, one in here.items()}
     groups = {
-        "Tree sized automatically": _rows(auto),
-        f"Tree of {TREE.budget} guesses for all": {
-            **_rows(here), "guessing, per cycle": drafting,
-        },
+        "Tree sized automatically": _rows(auto) | _guessing(auto),
+        f"Tree of {TREE.budget} guesses for all": _rows(here) | _guessing(here),
         "In the paper, Llama-3-8B": _rows(paper),
     }  # fmt: skip
     every = sorted({*here, *paper})
@@ -156,7 +153,7 @@ def advice_html(found: Recording | None = None, sized: Recording | None = None) 
     times = sorted(one["speedup"] for one in raced.values())
     said = f"Take {NTH.format(fastest)}: it is the fastest here, {times[-1]:.2f} ×"
     if level:
-        said = "Borrowing layers does not clearly pay here: every N is "
+        said = "Borrowing layers does not clearly pay here: with every N, guessing is "
         said += f"{times[0]:.2f} to {times[-1]:.2f} ×"
     ends = [raced[n] for n in (few, most)]
     gains = [spread(one, "tau") for one in ends]
@@ -177,6 +174,11 @@ def _rows(methods: dict[int, dict[str, Any]]) -> dict[str, dict[int, str]]:
     return {
         name: {n: f"{one[key]:.2f}" for n, one in methods.items()} for name, key in keys.items()
     }
+
+
+def _guessing(methods: dict[int, dict[str, Any]]) -> dict[str, dict[int, str]]:
+    took = {n: f"{phase_times(one)['draft']:.1f} ms" for n, one in methods.items()}
+    return {"guessing, per cycle": took} if took else {}
 
 
 def _by_n(methods: dict[str, dict[str, Any]]) -> dict[int, dict[str, Any]]:

@@ -130,9 +130,12 @@ def test_what_is_shown_says_when_it_is_of_other_settings(page):
     run(page, STORY)
     page.fill("#prompt textarea", "Something else.")
     page.wait_for_selector("#view .headline.before")
-    assert "The settings have changed" in page.inner_text("#view .said")
+    assert headline(page) == "A new prompt: press Run."
     page.fill("#prompt textarea", STORY)
     page.wait_for_selector("#view .headline:not(.before)")
+    settings(page, tokens=61)
+    page.wait_for_selector("#view .headline:text-is('The settings have changed: press Run.')")
+    settings(page, tokens=60)
     page.fill("#prompt textarea", "Something else.")
     page.reload()
     page.wait_for_selector("#view .headline.before")
@@ -143,7 +146,7 @@ def test_what_is_shown_says_when_it_is_of_other_settings(page):
         page.click("#run")
         wait_for_status(page, words)
         page.wait_for_selector(RUN)
-        assert "Not run. This is the run before." in page.inner_text("#view .said")
+        assert headline(page) == "Not run. This is the run before."
         page.fill("#prompt textarea", STORY)  # it is told until it is changed
         page.wait_for_function("!document.querySelector('#status .status-line').textContent")
     run(page, "one\x00two\x1b[31m\u202ethree \ud83e\udd8a")  # control characters do no harm
@@ -240,6 +243,9 @@ def test_a_phone_shows_texts_from_their_start_and_says_what_can_be_scrolled(open
         assert page.locator(place).evaluate(WHOLE), place
     for one in page.locator("#examples button, #enable-offline, #header .link").all():
         assert one.bounding_box()["height"] >= 24
+    page.locator(TEXT).hover()
+    page.locator(TEXT).evaluate("one => { one.scrollTop = one.scrollHeight; }")
+    page.wait_for_function(f"document.querySelector('{PLAIN} .text').scrollTop > 0")  # together
     before = page.locator(TEXT).evaluate(IN_VIEW)
     run(page)
     assert page.locator(TEXT).evaluate(IN_VIEW) == before  # it keeps its place

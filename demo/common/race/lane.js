@@ -125,9 +125,10 @@ export class Lane {
     return lengths.length ? lengths.reduce((sum, one) => sum + one) / lengths.length : null;
   }
 
-  /** Milliseconds of an average cycle; null where fewer than two were timed. */
+  /** Milliseconds of an average cycle; null where fewer than two were timed. A cycle that had to check
+   *  what was written alone is left out. */
   get ms() {
-    const times = this.all.flatMap(({ ms }) => (ms ? [ms.reduce((sum, one) => sum + one)] : []));
+    const times = this.all.flatMap(({ ms, confirmed, changed }) => (ms && !confirmed && !changed ? [ms.reduce((sum, one) => sum + one)] : []));
     return times.length < 2 ? null : times.reduce((sum, one) => sum + one) / times.length;
   }
 
@@ -145,4 +146,15 @@ export class Lane {
   get over() {
     return !this.head || Boolean(this.ended);
   }
+}
+
+/** Lets whole texts scroll together, so that they can be compared. */
+export function together(lanes) {
+  const room = ({ view: { text } }) => text.scrollHeight - text.clientHeight;
+  for (const one of lanes)
+    one.view.text.addEventListener("scroll", ({ target }) => {
+      if (!target.matches(":hover, :focus-within") || !lanes.every(({ over }) => over)) return;
+      const share = target.scrollTop / Math.max(1, room(one));
+      for (const other of lanes) if (other !== one) other.view.text.scrollTop = share * room(other);
+    });
 }

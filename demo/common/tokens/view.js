@@ -1,5 +1,5 @@
 // The text of one run, token by token. view.py beside this file lists the lines that it draws.
-import { add, el, ends, many, pairList, putBeside, quoted, stepped, tipBox } from "../static/dom.js";
+import { add, button, el, ends, many, pairList, putBeside, quoted, stepped, tipBox } from "../static/dom.js";
 
 const KINDS = {
   first: "first token: the target’s own, after the prefill",
@@ -10,12 +10,13 @@ const KINDS = {
   confirmed: "written offline, then confirmed by the target",
   changed: "written offline, then changed: the target chose another token",
 };
+const STRUCK = 10; // offline tokens in a row that stay in sight once the target has changed them
 // The hook's value by kind: like the bonus, the first token is the target's own.
 const HOOKS = { first: "bonus", confirmed: "accepted", changed: "offline" };
 /** What ended a text, by the reason in its last line. */
 export const ENDINGS = {
   eos: "the model ended its answer",
-  length: "reached the maximum of new tokens",
+  length: "stopped at the maximum of new tokens",
   context: "ended because the model’s context is full",
   stopped: "stopped by you",
   offline: "ended because the connection stayed lost",
@@ -79,9 +80,11 @@ export class TokenView {
     const { text } = this;
     const follow = text.scrollHeight - text.scrollTop - text.clientHeight < 60;
     for (const line of lines) this.#draw(line);
+    const down = (node) => text.scrollTop + node.getBoundingClientRect().top - text.getBoundingClientRect().top - 60;
     const struck = lines.some(({ changed }) => changed) && [...text.querySelectorAll("del:has(.changed)")].at(-1);
-    if (struck) text.scrollTop += struck.getBoundingClientRect().top - text.getBoundingClientRect().top - 60;
-    else if (follow && !this.#holds) text.scrollTop = text.scrollHeight;
+    const [alone] = this.root.closest(".class-mode") ? this.#unproved : []; // a lesson asks where it begins
+    if (struck) text.scrollTop = down(struck);
+    else if (follow && !this.#holds) text.scrollTop = alone ? Math.min(down(alone), text.scrollHeight) : text.scrollHeight;
   }
 
   get written() {
@@ -177,7 +180,8 @@ export class TokenView {
       // Like a rejected line break, it is shown but does not break the line.
       for (const node of gone)
         for (const child of [...node.childNodes]) if (child.nodeValue === "\n") child.remove();
-      const struck = add(el("del", "rejected"), ...gone);
+      const struck = add(el("del", "rejected"), ...gone.slice(0, STRUCK));
+      if (gone.length > STRUCK) this.#fold(struck, gone.slice(STRUCK));
       if (confirmed) sure[confirmed - 1].after(struck);
       else box.prepend(struck);
     }
@@ -185,6 +189,16 @@ export class TokenView {
     if (this.link && this.root.dataset.link !== "lost") this.link = `The connection is back. ${reviewed(right, wrong)}`;
     if (!this.#unproved.length) this.#stretch?.remove();
     else add(this.text, this.#stretch); // waiting text stays at the end
+  }
+
+  // What the target wrote instead would else be out of sight.
+  #fold(struck, nodes) {
+    const rest = add(el("span", "", "", { hidden: true }), ...nodes);
+    const more = button("unfold", `… ${nodes.length} more`, () => {
+      rest.hidden = false;
+      more.remove();
+    });
+    add(struck, rest, more);
   }
 
   #become(kind, node) {

@@ -44,7 +44,7 @@ def test_what_is_recorded_is_played_and_its_cut_heals(folder, monkeypatch):
     measured = {**kept.measured, "over": {"eagle2": None, "vanilla": None}}
     monkeypatch.setattr(race, "recording", lambda: replace(kept, measured=measured))
     said, taus, *_, same = bench.verdict(race.recorded_rows())
-    assert said == "MoA N=0, EAGLE-2 and plain decoding are level (their runs overlap)."
+    assert said == "Undecided: the runs of MoA N=0, EAGLE-2 and plain decoding overlap."
     assert same == "same text ✓"
     assert taus.endswith(f", EAGLE-2 {lanes[1]['tau']:.2f}") and "Plain" not in taus
     assert static.main([str(folder / "page")]) == 0

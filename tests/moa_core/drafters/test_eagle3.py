@@ -14,6 +14,7 @@ from moa_core.decoding.trace import Drafted
 from moa_core.decoding.tree import TreeSettings
 from moa_core.drafters.eagle3 import Eagle3Drafter, default_layers
 from moa_core.errors import UserError
+from moa_core.loading.drafter_files import save_drafter
 from moa_core.loading.load import load_drafter
 from moa_core.model.layers import rotate
 from moa_core.model.target import Target
@@ -211,6 +212,20 @@ def test_layers_of_small_targets_differ():
     assert default_layers(36) == (2, 18, 33)
     for count in range(3, 40):
         assert len({*default_layers(count)} & {*range(count)}) == 3
+
+
+def test_a_fresh_one_is_told_whole_by_its_files(tmp_path):
+    deep = tiny_target(layers=30)
+    drafter = fresh("eagle3", deep, seed=0)
+    sizes = drafter.net.config
+    assert sizes.layers == (15, 21, 27) and sizes.norm_each
+    save_drafter(tmp_path, drafter, deep, {}, torch.float32)
+    assert load_drafter(tmp_path, deep).net.config == sizes
+    config = json.loads((tmp_path / "config.json").read_text())  # as vLLM reads it
+    assert config["architectures"] == ["LlamaForCausalLMEagle3"] and config["head_dim"] == E // 4
+    found = [Eagle3Drafter.recognises(one, ()) for one in ({"draft_vocab_size": 9}, {})]
+    assert found == [True, False]
+    assert drafter.output_shapes(deep, 5) == {"features": (5, E)}
 
 
 def test_it_trains_on_what_it_drafts_from(target, monkeypatch):

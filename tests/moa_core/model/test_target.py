@@ -1,6 +1,7 @@
 """The target reads, verifies and keeps as transformers does, node by node, or is refused."""
 
 import math
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -13,7 +14,13 @@ from transformers import AutoModelForCausalLM, PreTrainedModel
 from moa_core.decoding.tree import DraftTree
 from moa_core.errors import UserError
 from moa_core.model.layers import Rope
-from moa_core.model.target import Observation, Target, check_prompt
+from moa_core.model.target import (
+    Observation,
+    Target,
+    check_prompt,
+    draft_precision,
+    parameters,
+)
 from tests.models import BUSH as TREE
 from tests.models import FAMILIES, SHAPES, YARN, plain_greedy, tiny_target, traced
 from tests.properties import above
@@ -207,6 +214,16 @@ def test_a_model_that_cannot_be_run_layer_by_layer_is_refused_by_what_it_has(con
     with pytest.raises(UserError, match=f"type {model.config.model_type} .* here: .*{words}") as e:
         Target(model)
     assert "Llama, Mistral, Qwen2, Qwen3" in str(e.value) and "\n" not in str(e.value)
+
+
+def test_what_is_said_of_a_target_and_its_drafters():
+    made, words = tiny_target(), object()
+    named = Target(made.model, words, "one")
+    assert (named.tokenizer, named.name, named.drafts) == (words, "one", "auto")
+    for precision, said in ((None, None), ("int8", "int8"), ("float32", "bfloat16")):
+        half = SimpleNamespace(dtype=torch.bfloat16)
+        assert draft_precision(half, SimpleNamespace(precision=precision)) == said
+    assert parameters(made.decoder.norm) == made.config.hidden_size
 
 
 def test_a_missing_part_is_named():
