@@ -335,7 +335,7 @@ export class Stage {
   #keyed(event) {
     const { key, target } = event;
     const made = { ArrowLeft: this.back, ArrowRight: this.on, " ": this.play }[key];
-    if (!made || modified(event) || event.defaultPrevented || !this.root.checkVisibility()) return;
+    if (!made || modified(event) || event.defaultPrevented || !this.headline.checkVisibility()) return;
     if (key !== " " && this.root.closest(".class-mode")) return; // there, they change the step
     if (target.closest?.(key === " " ? `${OWN}, button, a, summary` : OWN)) return;
     event.preventDefault();

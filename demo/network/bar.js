@@ -126,6 +126,7 @@ export function show() {
   const bar = document.querySelector("#net-status progress");
   bar.hidden = !share;
   bar.value = share ?? 0;
+  frame.dataset.ended = String(!running && lanes.some(({ state }) => state === "done"));
   frame.dataset.state = !running ? "idle" : isCut ? "cut" : lanes.some((lane) => lane.state === "lost") ? "lost" : "up";
   frame.querySelector("b").textContent = { cut: "✂", lost: "?" }[frame.dataset.state] ?? "";
   press("run").disabled = running || loading;
