@@ -19,7 +19,7 @@ from demo.compare.run import Comparison, compare
 from demo.engine import Engine
 from demo.worker import Stop
 
-OLDER = "The results below are from before"
+OLDER = "The results below are from before."
 WIDTHS = {"Method": 140, "τ": 60, "Tokens/s (min–max)": 180, "Tree": 130, "Runs": 60}  # pixels
 TABLE_NOTE = (
     f"Each method runs alone, after a warm-up of {WARM_UP} tokens, which is not counted. τ: "
@@ -92,7 +92,7 @@ def so_far(comparison: Comparison) -> str:
         for name, runs in comparison.traces.items()
         if (rates := ", ".join(f"{one.tokens_per_second or 0:.0f}" for one in runs))
     ]
-    return f"<p>{escape('. '.join([OLDER, *facts]))}</p>"
+    return f"<p>{'<br>'.join(map(escape, [OLDER, *facts]))}</p>"
 
 
 def verdict(rows: Sequence[Row]) -> list[str]:

@@ -1,7 +1,7 @@
 // What the stage says in words: its headline, and the smaller lines beside it. Each function reads
 // the stage: its lanes, whether a run goes on, and what was measured.
 import { many } from "../common/static/dom.js";
-import { figure } from "../common/race/lane.js";
+import { figure, perSecond } from "../common/race/lane.js";
 import { ENDINGS } from "../common/tokens/view.js";
 
 /** The headline, in parts. Nothing is claimed before the end, and then only what is known. */
@@ -12,9 +12,11 @@ export function headline(stage) {
   return [...recorded, ...calls(stage), ...text(stage), ...speed(stage), unchecked(drafter)];
 }
 
-/** Below it: why fewer calls are not as much faster, or what a cut did. */
+/** Below it: how far the run is; then why fewer calls are not as much faster, or what a cut did. */
 export function costs(stage) {
-  const { drafter, complete } = stage;
+  const { drafter, plain, complete, live } = stage;
+  if (live && plain.head && !plain.ended) return `Plain decoding: ${many(plain.pace[0], "token")} so far.`;
+  if (live && drafter.calls && !drafter.view.link) return `So far: ${many(drafter.pace[0], "token")} in ${many(drafter.calls, "model call")}.`;
   if (drafter.root.dataset.link === "lost") return "";
   if (!drafter.view.link) return complete ? gain(stage) : "";
   const alone = drafter.view.text.querySelector(".changed") && "A drafter this small soon repeats itself.";
@@ -88,7 +90,7 @@ function once(stage) {
 }
 
 function rates({ drafter, plain }) {
-  const [ours, theirs] = [drafter, plain].map(({ pace }) => pace[1]?.toFixed(0));
+  const [ours, theirs] = [drafter, plain].map(({ pace }) => pace[1] && perSecond(pace[1]));
   return ours && theirs ? `${ours} against ${theirs} tokens/s` : "";
 }
 

@@ -21,6 +21,7 @@ let cut = null;
 let speed = null;
 let now = null; // the run: {settings, traces, rival, measured}, and its stage: drafter, plain, "" when over
 let told = {}; // of the connection: up, cut, armed
+let asked = false; // whether the drafter was asked for, whose facts are to come
 let opening = false; // whether a file was sent, whose lines are to come
 let since = 0; // when the drafter last wrote a token alone
 let props = {};
@@ -51,7 +52,10 @@ function before(kept, at) {
 export function mountCut({ element }) {
   cut = new Cut(element.firstElementChild, {
     turn,
-    ask: () => device.choose(methodOf(newest)),
+    ask: () => {
+      asked = true;
+      device.choose(methodOf(newest));
+    },
     fetch: () => device.load(),
   });
   connection();
@@ -218,6 +222,10 @@ async function runHere(settings) {
 }
 
 function heardHere(data) {
+  if (data.type === "facts" && asked) {
+    asked = false;
+    if (!device.left) device.load(); // nothing is left to download
+  }
   connection(); // the drafter's state may have changed
   if (now?.doing !== "drafter" || !now.here) return;
   if (data.line) hear({ lane: "drafter", ...data.line });

@@ -85,7 +85,7 @@ class DeviceLane {
 
   start(asked) {
     Object.assign(this, { state: "running", patience: asked.patience / 1000 });
-    this.sums = { trips: [], levels: [], first: null, bytes: null };
+    this.sums = { trips: [], works: [], levels: [], first: null, bytes: null };
     this.#clear();
     this.shown.begin({ run: String(performance.now()), label: this.title }, { arrival: true });
     this.device.tell("run", asked);
@@ -120,8 +120,8 @@ class DeviceLane {
     this.#say(words);
   }
 
-  on_prefilled({ bytes }) {
-    Object.assign(this.sums, { first: bytes, bytes });
+  on_prefilled({ bytes, seconds, worked }) {
+    Object.assign(this.sums, { first: bytes, bytes, trips: [1000 * Math.max(seconds - worked, 0)] });
     this.#say("");
   }
 
@@ -131,6 +131,7 @@ class DeviceLane {
 
   on_verified({ seconds, worked, bytes, parted }) {
     const { sums } = this;
+    sums.works.push(worked);
     if (this.state === "running") sums.trips.push(1000 * Math.max(seconds - worked, 0));
     sums.bytes = bytes;
     if (!this.#offline.waits) {
@@ -149,7 +150,6 @@ class DeviceLane {
 
   on_link_down() {
     this.state = "lost";
-    this.shown.hold(true);
     this.#say(`The connection is lost: the drafter writes on alone. Restore it, and the target checks this text. Once the drafter stops, you have ${this.patience} s left to restore it.`);
   }
 
@@ -164,7 +164,6 @@ class DeviceLane {
 
   on_link_back({ tokens }) {
     this.state = tokens ? "back" : "running";
-    this.shown.hold(false);
     this.#say(tokens ? `The connection is back: the target checks ${many(tokens, "offline token")}.` : "The connection is back.");
   }
 
@@ -180,11 +179,11 @@ class DeviceLane {
     this.#say(said.join(" "));
   }
 
-  /** Of a run of one's own so far: round trips, seconds without them, and round trips without a
-   *  drafter, one for each token. */
+  /** Of a run of one's own so far: round trips, seconds without them, the target's seconds for one,
+   *  and round trips without a drafter, one for each token. */
   get needed() {
     const { calls, seconds, pace: [count] } = this.shown;
-    return this.sums && calls ? [{ name: this.title, calls, count, here: Math.max(0, seconds - this.#way) }] : [];
+    return this.sums && calls ? [{ name: this.title, calls, count, here: Math.max(0, seconds - this.#way), check: this.sums.works.length ? median(this.sums.works) : null }] : [];
   }
 
   // Seconds on the way so far.

@@ -4,23 +4,25 @@ import { add, el, many } from "../common/static/dom.js";
 const seconds = (value) => `${value.toFixed(1)} s`;
 let own = () => {};
 
-/** needed: of each drafter of the visitor's run: its name, its calls, its seconds without the way, and
- *  the calls without it. */
+/** needed: of each drafter of the visitor's run: its name, its calls, its seconds without the way, those
+ *  of the target for one call, and the calls without it. */
 export const tell = (needed) => needed.length && own(needed);
 
-/** props.runs: drafted, plain, streamed: name, round trips, seconds without a link; props.trip: ms at first. */
-export function mount({ element, props: { runs, trip: first } }) {
+/** props.runs: drafted, plain, streamed: name, round trips, seconds without a link; props.trip: ms at first;
+ *  props.ratio: how long the target takes for a token without guesses, of its time to check some. */
+export function mount({ element, props: { runs, trip: first, ratio } }) {
   const [said, trip, bars, whence, streaming] = ["p", "input", ".bars", ".whence", ".streamed"].map((one) => element.querySelector(one));
-  const [, [plain, calls, took], [streamed]] = runs;
-  const each = took / calls;
+  const [, [plain], [streamed]] = runs;
   let whose = "the recorded text";
 
   own = (needed) => {
-    const [{ count }] = needed;
+    const [{ count, check }] = needed;
+    if (check === null) return;
+    const each = ratio * check; // on the same machine, as busy as it is
     const mine = needed.map((one) => [one.name, one.calls, one.here]);
     runs = [...mine, [plain, count, count * each], [streamed, 1, count * each]];
     whose = "your text";
-    whence.textContent = `measured in your run; for plain decoding, ${(1000 * each).toFixed(0)} ms a token, as recorded.`;
+    whence.textContent = `measured in your run; for plain decoding, ${ratio.toFixed(2)} × the time of a check, as recorded.`;
     draw();
   };
 

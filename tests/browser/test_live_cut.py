@@ -224,6 +224,4 @@ def test_the_drafter_moves_into_this_browser_when_it_is_asked_for(page):
     page.go_back()
     page.reload()
     page.click("#enable-offline:has-text('Run the drafter in this browser')")
-    page.wait_for_selector(".cut-here:has-text('already in this browser')")
-    page.click("#enable-offline:has-text('Open it')")
     page.wait_for_selector(".cut-here:has-text('ready in this browser')")

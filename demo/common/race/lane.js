@@ -11,6 +11,8 @@ export const figure = (name, value, words) => {
 
 const WHOLE = ["eos", "length", "context"]; // endings of complete runs, which can be compared
 
+export const perSecond = (rate) => rate.toFixed(rate < 10 ? 1 : 0);
+
 // Tokens of a line.
 const written = ({ accepted = [], bonus, first }) => accepted.length + (bonus || first ? 1 : 0);
 
@@ -49,8 +51,8 @@ export class Lane {
     for (const line of lines) this.add(line);
   }
 
-  /** While its link is lost, its time stands still. */
-  hold(lost) {
+  // While its link is lost, its time stands still.
+  #hold(lost) {
     const now = performance.now();
     if (lost) this.held ??= now;
     else if (this.held !== null) {
@@ -59,6 +61,7 @@ export class Lane {
   }
 
   add(line) {
+    if (this.arrival && ("down" in line || "back" in line)) this.#hold("down" in line);
     const last = this.lines.at(-1)?.s ?? 0;
     const s = this.arrival ? ((this.held ?? performance.now()) - this.began) / 1000 : last;
     this.lines.push({ s, ...line });
@@ -86,7 +89,7 @@ export class Lane {
     this.root.dataset.state = this.ended ? "done" : "running";
     const [tokens, rate] = this.pace;
     const parts = [`${many(tokens, "token")} in `, figure("calls", this.calls, many(this.calls, "model call"))];
-    if (rate) parts.push(" · ", figure("rate", rate, rate.toFixed(rate < 10 ? 1 : 0)), ` tokens/s${this.without}`);
+    if (rate) parts.push(" · ", figure("rate", rate, perSecond(rate)), ` tokens/s${this.without}`);
     this.state.replaceChildren(...parts);
   }
 
