@@ -108,7 +108,7 @@ function repeats(written) {
 
 function gain({ drafter: { ms: own, tau, head }, plain: { ms: plain } }) {
   if (own === null || plain === null || head.method === "vanilla") return "";
-  const brings = `Each call brings ${tau.toFixed(2)} tokens`;
+  const brings = `After the prompt, each call brings ${tau.toFixed(2)} tokens`;
   // Less only by chance: checking a tree is never cheaper than one word.
   if (own <= plain) return `${brings} and takes about as long as a call of plain decoding.`;
   return `${brings} but takes ${own.toFixed(0)} ms with guessing, not ${plain.toFixed(0)}: about ${((tau * plain) / own).toFixed(1)}×.`;

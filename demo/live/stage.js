@@ -286,6 +286,11 @@ export class Stage {
 
   // ---- the player ----
 
+  // The cycle that is shown: steps go on from it.
+  get #where() {
+    return this.shown ? this.shown.cycle + 1 : this.drafter.cycles.length;
+  }
+
   #still() {
     this.player.pause();
     for (const lane of this.both) lane.offset = 0;
@@ -293,7 +298,7 @@ export class Stage {
 
   #step(by) {
     const all = this.drafter.all;
-    const wanted = Math.min(this.drafter.cycles.length + by, all.length);
+    const wanted = Math.min(this.#where + by, all.length);
     this.#still();
     this.pinned = this.held = null;
     if (wanted < 1) this.player.seek(this.drafter.lines[0]?.s ?? 0);
@@ -324,8 +329,8 @@ export class Stage {
     const plays = this.player.playing;
     this.play.textContent = plays ? "❚❚" : "▶";
     this.play.ariaLabel = plays ? "Pause" : this.#over ? "Replay" : "Resume";
-    this.back.disabled = !this.drafter.cycles.length;
-    this.on.disabled = this.drafter.cycles.length >= all;
+    this.back.disabled = !this.#where;
+    this.on.disabled = this.#where >= all;
     this.play.disabled = !all;
     const shown = this.pinned === null && this.drafter.ended ? `${all} cycles, and one call for the prompt` : `cycle ${this.pinned ?? this.drafter.cycles.length} of ${all}`;
     this.count.textContent = all ? shown : "";

@@ -121,7 +121,7 @@ export function show() {
   const words = [...offer, ...(last.length ? last : each), ...(quiet ? [hint] : [])].join(" ");
   const said = document.querySelector("#net-status .status-line");
   if (said.dataset.kind !== "error" && said.textContent !== words) said.textContent = words;
-  tell(lanes.flatMap(({ needed }) => needed));
+  if (!running) tell(lanes.flatMap(({ needed }) => needed)); // while it writes, the figures are of a part
   const share = lanes.find((lane) => lane.share)?.share;
   const bar = document.querySelector("#net-status progress");
   bar.hidden = !share;

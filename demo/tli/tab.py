@@ -153,8 +153,9 @@ def advice_html(found: Recording | None = None, sized: Recording | None = None) 
     times = sorted(one["speedup"] for one in raced.values())
     said = f"Take {NTH.format(fastest)}: it is the fastest here, {times[-1]:.2f} ×"
     if level:
-        said = "Borrowing layers does not clearly pay here: with every N, guessing is "
-        said += f"{times[0]:.2f} to {times[-1]:.2f} ×"
+        said = "Borrowing layers does not clearly pay here: with every N, "
+        said += "and trees that size themselves, " * bool(sized)
+        said += f"guessing is {times[0]:.2f} to {times[-1]:.2f} ×"
     ends = [raced[n] for n in (few, most)]
     gains = [spread(one, "tau") for one in ends]
     drafting = [phase_times(one)["draft"] for one in ends]

@@ -203,6 +203,7 @@ def test_the_drafter_moves_into_this_browser_when_it_is_asked_for(page):
     with page.expect_request("**/device/ids"):
         page.click("#run")
     page.click("#stop:not([disabled])")
+    page.wait_for_selector("#stop[disabled]")
     with page.expect_response("**/device/ids"):
         held[0].continue_()
     page.unroute("**/device/ids")

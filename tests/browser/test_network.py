@@ -145,9 +145,9 @@ def test_what_is_written_offline_saves_no_round_trips(page):
     cut_after(page, 2)
     page.wait_for_selector(f"{TEXT} .token[data-token=offline]")
     assert "Restore it, and the target checks" in status(page, "net-")
-    assert "your text takes" in page.inner_text("#net-trips .conclusion"), "not the recorded text"
     page.click("#net-stop")
     wait_for_status(page, "; stopped by you. ", "net-")
+    assert "your text takes" in page.inner_text("#net-trips .conclusion"), "not the recorded text"
     said, verified = status(page, "net-"), count(page, ":not(.offline):not(.rejected)")
     assert re.match(rf"{verified} tokens? in \d+ round trips?; stopped", said)
     assert f"{count(page, '.offline')} more were written offline" in said
