@@ -23,7 +23,8 @@ PLACES = {-1: "behind", 0: "level with", 1: "ahead of"}
 NOTES = {  # below each chart: how to read it
     "speed": (
         "Whole runs, the prompt’s call included. A token is a word or a part of one. Dotted: plain "
-        "decoding. In brackets: how many times as fast. Thin lines, of several passes: the slowest and the fastest."
+        "decoding. In brackets: how many times as fast. Thin lines, of several passes: the "
+        "slowest and the fastest."
     ),
     "tau": (
         "Tokens that one call of the model brings on average; alone, it is 1. Speed grows less, "
