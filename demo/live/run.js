@@ -11,6 +11,7 @@ import { Stage } from "./stage.js";
 
 const KEPT = "moa-run"; // its name in kept.js
 const ARMED = 12; // tokens of a run that is cut by arrangement
+const SETTLED = 250; // ms without a change of the settings
 const HERE = inClass ? 600 : 60; // seconds that a run in this browser waits for the connection
 const READ = 1000 / 15; // ms for a token that is written alone: to be read, and to be joined again
 const NAMES = ["target", "prompt", "method", "tli", "auto_tree", "depth", "breadth", "budget", "tokens", "temperature", "top_p", "seed"];
@@ -37,7 +38,7 @@ export function mount(given) {
   window.addEventListener("pagehide", () => now?.doing && keep());
   setInterval(() => told.cut && connection(), 500);
   before(inClass ? null : restored(), inClass ? Infinity : 0);
-  mark();
+  settle();
   buttons();
 }
 
@@ -72,10 +73,17 @@ const methodOf = ({ method, tli }) => (method === "moa" ? `moa-n${tli}` : method
 export function changed(...list) {
   newest = named(list);
   if (wrong && JSON.stringify(newest) !== wrong) status((wrong = ""));
-  mark();
+  settle();
   if (device.name && !now?.doing) device.choose(methodOf(newest));
   connection();
 }
+
+// gradio tells of several settings one after the other: what they come to counts.
+let settling = 0;
+const settle = () => {
+  clearTimeout(settling);
+  settling = setTimeout(mark, SETTLED);
+};
 
 // Says whether what is shown is of these settings: a run from before, or a recorded one, may not be.
 function mark() {

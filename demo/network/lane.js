@@ -121,7 +121,8 @@ class DeviceLane {
   }
 
   on_prefilled({ bytes, seconds, worked }) {
-    Object.assign(this.sums, { first: bytes, bytes, trips: [1000 * Math.max(seconds - worked, 0)] });
+    Object.assign(this.sums, { first: bytes, bytes });
+    this.sums.trips.push(1000 * Math.max(seconds - worked, 0));
     this.#say("");
   }
 

@@ -14,7 +14,7 @@ from demo.engine import Engine
 from demo.live import tab
 from demo.live.link import LESSON, MOST_WAITING, Stage, Visitor
 from demo.live.measure import figures, ratio, speed
-from demo.live.settings import NAMES
+from demo.live.settings import NAMES, choose
 from demo.share import address_of
 from moa_core.decoding.trace import LinkBack, LinkDown, OfflineToken, Prefilled, Trace, Verified
 from tests.demo.conftest import PROMPT, opened, unset
@@ -319,6 +319,15 @@ def test_an_address_sets_what_it_names(engine):
         status, found = address(engine, **query)
         assert unset(status) and all(unset(value) for value in found.values())
     assert address(engine, tokens="20")[1]["tokens"] == 20  # a bare one opens Live
+
+
+@pytest.mark.parametrize(
+    ("kind", "tli", "near", "said"),
+    [("moa", 1, None, "N = 1"), ("moa", 3, 1, "N = 1"), ("ngram", 3, None, "TLI is part of MoA")],
+)
+def test_an_n_without_a_drafter_becomes_the_nearest_that_has_one(engine, kind, tli, near, said):
+    slider, words = choose(engine, "", kind, tli)
+    assert slider.get("value") == near and said in words
 
 
 def test_what_an_address_cannot_set_is_said(engine):
