@@ -49,7 +49,7 @@ export function facts(cycle, node, texts) {
     found.push([`target, after ${before}`, odds(cycle.target[node.index])]);
   }
   const choice = quoted(texts[cycle.choices[node.index]]);
-  found.push(["target, after this guess", `${choice} ${odds(cycle.sure[node.index])}`]);
+  found.push(["target, after this token", `${choice} ${odds(cycle.sure[node.index])}`]);
   return found;
 }
 

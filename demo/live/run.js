@@ -230,10 +230,8 @@ async function runHere(settings) {
 }
 
 function heardHere(data) {
-  if (data.type === "facts" && asked) {
-    asked = false;
-    if (!device.left) device.load(); // nothing is left to download
-  }
+  if (asked && data.type === "facts" && !device.left) device.load(); // nothing is left to download
+  if (["facts", "failed"].includes(data.type)) asked = false;
   connection(); // the drafter's state may have changed
   if (now?.doing !== "drafter" || !now.here) return;
   if (data.line) hear({ lane: "drafter", ...data.line });

@@ -41,10 +41,10 @@ def request_from(given: Any) -> Request:
 def choose(engine: Engine, target: str, kind: str, tli: int) -> tuple[Any, ...]:
     """Updates for a chosen drafter: whether N applies, and what it means. An N without a drafter
     becomes the nearest one that has one."""
-    given, stops = int(tli), engine.stops(target)
-    near = min(stops, key=lambda stop: (abs(stop - given), -stop), default=given)
-    moved = {"value": near} if kind == "moa" and near != given else {}
-    method = method_name(kind, near if moved else given)
+    given = near = int(tli)
+    if kind == "moa" and (stops := engine.stops(target)):
+        near = min(stops, key=lambda stop: (abs(stop - given), -stop))
+    method, moved = method_name(kind, near), {"value": near} if near != given else {}
     bounds = slider_bounds(engine, method, target)
     return gr.update(**bounds, **moved), stops_html(engine, method, target)
 

@@ -180,11 +180,12 @@ class DeviceLane {
     this.#say(said.join(" "));
   }
 
-  /** Of a run of one's own so far: round trips, seconds without them, the target's seconds for one,
-   *  and round trips without a drafter, one for each token. */
+  /** Of a run of one's own so far: round trips, seconds without them, the target's seconds for one
+   *  (undefined before the first), and round trips without a drafter, one for each token. */
   get needed() {
     const { calls, seconds, pace: [count] } = this.shown;
-    return this.sums && calls ? [{ name: this.title, calls, count, here: Math.max(0, seconds - this.#way), check: this.sums.works.length ? median(this.sums.works) : null }] : [];
+    if (!this.sums || !calls) return [];
+    return [{ name: this.title, calls, count, here: Math.max(0, seconds - this.#way), check: median(this.sums.works) }];
   }
 
   // Seconds on the way so far.

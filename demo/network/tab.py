@@ -82,7 +82,7 @@ def _trips() -> None:
             ("Plain, asked for each token", made.plain.target_calls, plain),
             ("Plain, streamed by the server", 1, plain),
         ]
-        check = made.trace.seconds["verify"] / max(len(made.trace.cycles), 1)
+        check = made.trace.seconds["verify"] / len(made.trace.cycles)
         ratio = plain / made.plain.target_calls / check
         component(TRIPS, "network/trips.js", runs=runs, trip=PRESETS[AT_FIRST].rtt, ratio=ratio,
                   elem_id="net-trips")  # fmt: skip

@@ -17,7 +17,7 @@ export function mount({ element, props: { runs, trip: first, ratio } }) {
 
   own = (needed) => {
     const [{ count, check }] = needed;
-    if (check === null) return;
+    if (check === undefined) return;
     const each = ratio * check; // on the same machine, as busy as it is
     const mine = needed.map((one) => [one.name, one.calls, one.here]);
     runs = [...mine, [plain, count, count * each], [streamed, 1, count * each]];
