@@ -29,36 +29,59 @@ def shown(name: str) -> str:
 
 
 def figures(known: Mapping[str, Spread], title: str, unit: str, digits: int) -> go.Figure:
-    """Bars with whiskers from the lowest to the highest value, striped with n-gram lookup; dotted:
-    plain decoding.
+    """Bars with whiskers from the lowest to the highest value, a row a method; dotted: plain
+    decoding. A drafter's bar has a striped end: with n-gram lookup in the same tree.
 
-    A bar's label has its figure, and its ratio to plain decoding's; τ is such a ratio itself.
+    Right of a row are its figure and the ratio to plain decoding's; where there are striped ends
+    the ratios alone, without and with lookup. τ is such a ratio itself.
     """
-    names, spreads = [shown(name) for name in known], list(known.values())
+    joined = {name: one for name, one in known.items()
+              if name.endswith(LOOKUP) and name.removesuffix(LOOKUP) in known}  # fmt: skip
+    rows = [*dict.fromkeys(name.removesuffix(LOOKUP) if name in joined else name for name in known)]
     plain = known.get(VANILLA)
-    base = plain and plain.middle != 1 and plain.middle
-    values = [f"{one.middle:.{digits}f}" for one in spreads]
-    words = [
-        f"{name} {value}" + f" ({one.low:.{digits}f} to {one.high:.{digits}f})" * one.known
-        for name, value, one in zip(names, values, spreads, strict=True)
-    ]
-    after = [
-        f" {value} ({one.middle / base:.2f} ×)" if base and one is not plain else f" {value}"
-        for value, one in zip(values, spreads, strict=True)
-    ]
-    most = 1.05 * max((one.high for one in spreads), default=1)
-    stripes = ["/" * name.endswith(LOOKUP) for name in known]
-    drawn = [
-        bars(names, [one.middle for one in spreads], [colour(name) for name in known],
-             pattern=stripes, hover=words, spreads=spreads, lying=True),
-        beside([most] * len(names), names, after),  # a column, which no line runs through
-    ]  # fmt: skip
+    base = plain.middle if plain and plain.middle != 1 else 0
+
+    def after(name: str) -> str:
+        found = [one.middle for one in (known[name], joined.get(name + LOOKUP)) if one]
+        figure, over = (" → ".join(f"{one / by:.{places}f}" for one in found)
+                        for by, places in ((1, digits), (base or 1, 2)))  # fmt: skip
+        if not base or (name == VANILLA and not joined):
+            return f" {figure}"
+        return f" {over} ×" if joined else f" {figure} ({over} ×)"
+
+    names, texts = [shown(name) for name in rows], [after(name) for name in rows]
+    most = 1.05 * max((one.high for one in known.values()), default=1)
+    drawn = [_lying(names, {name: known[name] for name in rows}, digits)]
+    if joined:
+        alone = [name.removesuffix(LOOKUP) for name in joined]
+        ends = _lying([*map(shown, alone)], joined, digits)
+        start = [known[name].middle for name in alone]
+        more = [one.middle - at for one, at in zip(joined.values(), start, strict=True)]
+        drawn += [ends.update(base=start, x=more)]
+    drawn.append(beside([most] * len(names), names, texts))  # a column, which no line runs through
     axis = f"{unit} (× plain)" if base else unit
+    words = [_words(name, one, digits) for name, one in known.items()]
     figure = rows_down(drawn, title, axis, words, unit, names)
     if plain:
         figure.add_vline(plain.middle, line=DOTTED, layer="above")
-    figure.update_layout(margin_r=LETTER * max(map(len, after), default=0))
+    figure.update_layout(barmode="overlay", margin_r=LETTER * max(map(len, texts), default=0))
     return figure.update_xaxes(range=[0, most])
+
+
+def _lying(rows: Sequence[str], known: Mapping[str, Spread], digits: int) -> go.Bar:
+    """A bar in each row, striped with n-gram lookup."""
+    return bars(
+        rows, [one.middle for one in known.values()], [colour(name) for name in known],
+        pattern=["/" * name.endswith(LOOKUP) for name in known],
+        hover=[_words(name, one, digits) for name, one in known.items()],
+        spreads=[*known.values()], lying=True,
+    )  # fmt: skip
+
+
+def _words(name: str, one: Spread, digits: int) -> str:
+    """A figure, and its range if there is one."""
+    ends = f" ({one.low:.{digits}f} to {one.high:.{digits}f})" * one.known
+    return f"{shown(name)} {one.middle:.{digits}f}{ends}"
 
 
 def times(known: Mapping[str, Mapping[str, float]]) -> go.Figure:

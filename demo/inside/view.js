@@ -50,7 +50,7 @@ export function mount({ element, props, watch, trigger }) {
   );
   const own = new Tree();
   const ariaLabel = "Draft tree. Arrow keys move between its guesses.";
-  const tree = add(el("div", "tree draft-tree", "", { role: "group", ariaLabel }), own.svg);
+  const tree = add(el("div", "own tree draft-tree", "", { role: "group", ariaLabel }), own.svg);
   const other = new Tree(WIDE, { role: "img" });
   const beside = el("p", "sentence");
   const frame = add(el("div", "tree draft-tree", "", { tabIndex: 0 }), other.svg);
@@ -64,7 +64,8 @@ export function mount({ element, props, watch, trigger }) {
   const doing = matchMedia("(hover: none)").matches ? "Tap a guess" : "Point at a guess, or use Tab and the arrow keys,";
   const hint = el("p", "hint", `${doing} to see its probabilities.`);
   const idea = el("p", "hint");
-  add(root, idea, controls, said, before, legend, tree, hint, rival, about, tip);
+  const pair = add(el("div", "pair"), add(el("div"), said, tree, hint), rival);
+  add(root, idea, controls, before, legend, pair, about, tip);
 
   // ---- one cycle ----
 
@@ -111,7 +112,8 @@ export function mount({ element, props, watch, trigger }) {
     const earlier = at - cycle.at;
     const begun = earlier ? `began ${many(earlier, "token")} earlier in the text` : "begins at the same token";
     const words = `${method}’s cycle ${same + 1} ${begun}: ${sentence(cycle, texts)}`;
-    beside.textContent = `${words} In the whole run: ${mean(cycles)} tokens per cycle; in the run above, ${mean(trace.cycles)}.`;
+    const means = [trace, trace.rival].map((one) => `${one.method} ${mean(one.cycles)}`);
+    beside.textContent = `${words} Tokens per cycle in the whole run: ${means.join(", ")}.`;
     other.svg.ariaLabel = words;
     other.draw(cycle, texts);
   }
@@ -124,7 +126,7 @@ export function mount({ element, props, watch, trigger }) {
     slider.setAttribute("aria-valuetext", `Cycle ${place + 1}: ${words}`);
     count.textContent = `Cycle ${place + 1} of ${trace.cycles.length}`;
     const [draft, verify] = cycle.ms.map((ms) => `${ms.toFixed(ms < 10 ? 2 : 1)} ms`);
-    said.textContent = `${words} ${draft} to draft, ${verify} to verify.`;
+    said.textContent = `${trace.method}: ${words} ${draft} to draft, ${verify} to verify.`;
     paintText(cycle);
     paintTree(cycle);
     if (trace.rival) paintRival(cycle);

@@ -41,9 +41,9 @@ def build(_: Shared) -> None:
 def _recorded(there: list[Recording]) -> None:
     first = there[0]
     said = words(texts.headline(first), elem_id="bench-claims")
-    named = words(texts.methods(first), elem_classes="note")
     with gr.Row(elem_id="bench-charts"):
         plots = [_plot(first, name) for name in list(CHARTS)[:2]]
+    named = words(texts.methods(first), elem_classes="note")
     choice = gr.Dropdown(
         [(texts.title(one), one.name) for one in there], value=first.name, info=SETTINGS,
         label="The same with other settings", elem_id="bench-recording", filterable=False,

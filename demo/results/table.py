@@ -22,13 +22,13 @@ PACES = {1: "faster", 0: "about as fast", -1: "slower"}
 PLACES = {-1: "behind", 0: "level with", 1: "ahead of"}
 NOTES = {  # below each chart: how to read it
     "speed": (
-        "Whole runs, the prompt’s call included. A token is a word or a part of one. Dotted: plain "
-        "decoding. In brackets: how many times as fast. Thin lines, of several passes: the "
-        "slowest and the fastest."
+        "Whole runs, the prompt’s call included. Dotted: plain decoding. ×: how many times as "
+        "fast. Striped, and after the arrow: with n-gram lookup. Thin lines: the slowest and the "
+        "fastest of several passes."
     ),
     "tau": (
-        "Tokens that one call of the model brings on average; alone, it is 1. Speed grows less, "
-        "because guessing takes time."
+        "Tokens (words or parts of words) that one call of the model brings on average; alone, it "
+        "is 1. Speed grows less, because guessing takes time."
     ),
     "acceptance": "How often at least so many guesses in a row were right.",
     "times": "Without the prompt’s call. “Other”: acceptance, cache and so on.",
@@ -37,7 +37,7 @@ METHODS = (
     "<b>MoA</b>: this page’s drafter; N: layers borrowed from the model (N\u00a0=\u00a01 was "
     "trained least, N\u00a0=\u00a03 longest). <b>EAGLE</b>: drafters of others, as large, trained "
     "here on the same text. <b>N-gram lookup</b>: untrained, it repeats the text so far. "
-    "<b>+ n-gram</b>, striped: both. <b>Plain</b>: the model alone."
+    "<b>Striped</b>: a drafter and lookup in one tree. <b>Plain</b>: the model alone."
 )
 MEDUSA = " <b>Medusa</b>: a method of others, smaller, and trained less."
 OTHERS = " <b>transformers, llama.cpp, OpenVINO</b>: other programs, without our drafters."
@@ -48,7 +48,7 @@ COLUMNS = (
 )
 SHOWN = {  # columns of numbers: how each is written
     "× plain": "{:.2f}", "tokens/s": "{:.1f}", "τ": "{:.2f}", "τ low": "{:.2f}", "τ high": "{:.2f}",
-    "tokens/s after the prompt": "{:.1f}", "trained parameters": "{:,.1f} M",
+    "tokens/s after the prompt": "{:.1f}", "weights": "{:,.1f} M",
 }  # fmt: skip
 
 
@@ -112,7 +112,7 @@ def _row(name: str, kind: str | None, found: dict[str, Any]) -> dict[str, Any]:
         "τ high": high,
         "tokens/s after the prompt": found.get("decode_tokens_per_second"),
         "tree": tree_text(found) if whole else None,
-        "trained parameters": trained / 1e6 if trained else None,
+        "weights": trained / 1e6 if trained else None,
         "drafts in": found.get("draft_precision"),
     }
 

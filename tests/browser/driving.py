@@ -182,7 +182,7 @@ CHART = """id => {
     ticks: list(plot.layout.xaxis.ticktext),
     data: plot.data.map(one => ({
       name: one.name, type: one.type, x: list(one.x), y: list(one.y), z: list(one.z).map(list),
-      text: list(one.text), high: list(one.error_x?.array),
+      base: list(one.base), text: list(one.text), high: list(one.error_x?.array),
     })),
   };
 }"""

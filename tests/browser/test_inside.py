@@ -23,9 +23,9 @@ from tests.browser.driving import (
 
 pytestmark = pytest.mark.browser
 
-ADDRESS, READY = "?tab=inside", ".inside-view > .tree .node.bonus"
+ADDRESS, READY = "?tab=inside", ".inside-view .own .node.bonus"
 PROMPT = "${6*7} <b>x</b> {{x}} `y` <script>alert(1)</script>"
-NODE = ".inside-view > .tree .node"
+NODE = ".inside-view .own .node"
 # The top row, left to right, of every cycle: what the tree says was kept.
 PATHS = """async () => {
   const slider = document.querySelector('.inside-view input[type=range]');
@@ -33,7 +33,7 @@ PATHS = """async () => {
   for (let cycle = 1; cycle <= Number(slider.max); cycle += 1) {
     slider.value = cycle;
     slider.dispatchEvent(new Event('input'));
-    const kept = [...document.querySelectorAll('.inside-view > .tree .node:is(.accepted, .bonus)')];
+    const kept = [...document.querySelectorAll('.inside-view .own .node:is(.accepted, .bonus)')];
     const left = node => node.getBoundingClientRect().left;
     kept.sort((one, other) => left(one) - left(other));
     const top = new Set(kept.map(node => node.getBoundingClientRect().top));
@@ -41,7 +41,7 @@ PATHS = """async () => {
       tokens: kept.map(node => node.querySelector('text').textContent),
       kinds: kept.map(node => node.classList[1]),
       rows: top.size,
-      root: document.querySelector('.inside-view > .tree .node.root text').textContent,
+      root: document.querySelector('.inside-view .own .node.root text').textContent,
       sentence: document.querySelector('.inside-view .sentence').textContent,
     });
   }
@@ -51,7 +51,7 @@ PATHS = """async () => {
 HIDDEN = """() => {
   const box = (one) => one.getBoundingClientRect();
   const tip = box(document.querySelector('.inside-view .tip'));
-  return [...document.querySelectorAll('.inside-view > .tree .node')].map(box).filter((node) =>
+  return [...document.querySelectorAll('.inside-view .own .node')].map(box).filter((node) =>
     node.left < tip.right && node.right > tip.left && node.top < tip.bottom && node.bottom > tip.top
   ).length;
 }"""
@@ -239,7 +239,7 @@ def test_other_methods_have_no_lsa_and_their_trees_are_drawn(page):
         page.wait_for_selector(f"#inside-about:has-text('drafted by {method}')")
         for place in ("#inside-look", ".inside-view .look"):
             assert page.locator(place).is_hidden()
-    assert page.inner_text(".inside-view .sentence").startswith("Nothing was drafted")
+    assert page.inner_text(".inside-view .sentence").startswith("Plain: Nothing was drafted")
     assert page.locator(NODE).count() == 2
 
 

@@ -143,9 +143,20 @@ def test_acceptance_in_percent_and_nothing_where_no_path_reached():
 
 def test_thin_lines_are_ranges_of_passes_and_stripes_mean_n_gram_lookup():
     one = recording(moa_n0=figures(2, 9, 1), **{"moa_n0+ngram": figures(3, 8, 1)})
-    speed, tau = (RESULTS[name](one).data[0] for name in ("speed", "tau"))
+    (speed, ends, said), tau = RESULTS["speed"](one).data, RESULTS["tau"](one).data[0]
     assert speed.error_x.visible and not tau.error_x.visible
-    assert speed.y == ("MoA N=0", "MoA N=0 + n-gram") and speed.marker.pattern.shape == ("", "/")
+    assert speed.y == ends.y == said.y == ("MoA N=0",) and speed.x == (9,)
+    assert ends.base == (9,) and ends.x == (-1,) and ends.marker.pattern.shape == ("/",)
+    assert said.text == (" 9 → 8",)
+
+
+def test_a_chart_with_lookup_has_ratios_without_and_with_it():
+    joined = {"moa_n0+ngram": figures(3, 18)}
+    one = recording(vanilla=figures(1, 10), moa_n0=figures(2, 15), **joined)
+    said = RESULTS["speed"](one).data[-1]
+    assert {*zip(said.y, said.text, strict=True)} == {
+        ("Plain", " 1.00 ×"), ("MoA N=0", " 1.50 → 1.80 ×"),
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize("name", RESULTS)
