@@ -94,7 +94,7 @@ def drafted_by(trace: Trace) -> str:
     """Method and tree: τ depends on both."""
     tree = recorded_tree(trace)
     if tree and tree.auto:
-        return f"{method_of(trace)}, trees sized automatically"
+        return f"{method_of(trace)}, trees that size themselves"
     return method_of(trace) + (f", tree {tree}" if tree else "")
 
 

@@ -34,7 +34,7 @@ def layers_read(near: Rows, mean: Sequence[float], tokens: Sequence[str], tli: i
     count, groups = len(mean), grouped(len(mean), tli)
     names = [f"{group[0] + 1}–{group[-1] + 1}" if len(group) > 1 else str(group[0] + 1)
              for group in groups]  # fmt: skip
-    firsts = [str(group[0] + 1) for group in groups]  # short enough for a phone
+    ticks = [name.replace("–", "–<br>") for name in names]  # narrow enough for a phone
     mean, near = _over(groups, mean), [_over(groups, row) for row in near]
     places, reused = list(range(1, len(groups) + 1)), len(groups) - tli
     figure = make_subplots(2, 1, shared_xaxes=True, row_heights=[90, ROW * len(tokens)],
@@ -46,12 +46,9 @@ def layers_read(near: Rows, mean: Sequence[float], tokens: Sequence[str], tli: i
     ]
     figure.add_trace(bars(places, mean, tints, "", patterns, hover), 1, 1)
     figure.add_trace(_map(near, places, tokens, "column"), 2, 1)
-    size = len(groups[0])
-    single = "last" if tli < 2 else f"last {tli}"
-    axis = "layer of the target" + f", {size} at a time; the {single} alone" * (size > 1)
     title = f"Which of the target’s {count} layers it reads (LSA)"
-    _lay_out(figure, title, axis, len(tokens), 270)
-    figure.update_xaxes(tickvals=places, ticktext=firsts, range=[0.5, len(groups) + 0.5],
+    _lay_out(figure, title, "layers of the target", len(tokens), 270)
+    figure.update_xaxes(tickvals=places, ticktext=ticks, range=[0.5, len(groups) + 0.5],
                         showgrid=False)  # fmt: skip
     figure.update_xaxes(title_text="", row=1, col=1)
     figure.update_yaxes(tickformat=".0%", nticks=4, title_text="all tokens", row=1, col=1)

@@ -107,7 +107,7 @@ def gains_html(found: Recording, sized: Recording | None = None, chosen: int = 0
     theirs = _by_n(papers_means()).items()
     paper = {n: {"speedup": speedup, "tau": tau} for n, (speedup, tau) in theirs}
     groups = {
-        "Tree sized automatically": _rows(auto) | _guessing(auto),
+        "Trees that size themselves": _rows(auto) | _guessing(auto),
         f"Tree of {TREE.budget} guesses for all": _rows(here) | _guessing(here),
         "In the paper, Llama-3-8B": _rows(paper),
     }  # fmt: skip
