@@ -84,26 +84,32 @@ def folded(prefix: str, *names: str) -> dict[str, Any]:
         return {"auto_tree": auto, **shape, **controls(*names, prefix=prefix)}
 
 
-def prompt_box(prefix: str, verb: str, **kwargs: Any) -> gr.Textbox:
-    """A prompt box with the examples below; ids start with the prefix.
+def ask(
+    prefix: str, verb: str, go: str = "Run", stops: bool = False
+) -> tuple[gr.Textbox, gr.Button, gr.Button]:
+    """A prompt box, its button and Stop in one row, the examples below; ids start with the prefix.
 
-    verb  what Shift + Enter does, as in "compares": it presses the button PREFIXrun, unless that
-          is disabled
+    verb   what Shift + Enter does, as in "compares": it presses the button, unless that is disabled
+    stops  whether Stop can be pressed from the start
     """
     texts = list(EXAMPLES.values())
-    box = gr.Textbox(
-        label="Prompt", value=texts[0], elem_id=f"{prefix}prompt",
-        placeholder=f"Write a prompt. Shift + Enter {verb}.", **kwargs,
-    )  # fmt: skip
+    with gr.Row(elem_classes="ask"):
+        box = gr.Textbox(
+            label="Prompt", value=texts[0], elem_id=f"{prefix}prompt", lines=2, max_lines=2,
+            placeholder=f"Write a prompt. Shift + Enter {verb}.", scale=9,
+        )  # fmt: skip
+        examples = gr.Dataset(
+            label="Examples", components=[box], samples=[[text] for text in texts], type="index",
+            sample_labels=list(EXAMPLES), samples_per_page=len(texts),
+            elem_id=f"{prefix}examples",
+        )  # fmt: skip
+        run = gr.Button(go, variant="primary", elem_id=f"{prefix}run", min_width=110)
+        stop = gr.Button("Stop", interactive=stops, elem_id=f"{prefix}stop", min_width=80)
     box.submit(None, js=f"() => {{ document.querySelector('#{prefix}run').click(); }}")
-    examples = gr.Dataset(
-        label="Examples", components=[box], samples=[[text] for text in texts], type="index",
-        sample_labels=list(EXAMPLES), samples_per_page=len(texts), elem_id=f"{prefix}examples",
-    )  # fmt: skip
     # In the browser. gr.Examples asks the server, and loses the text if the visitor leaves the
     # tab before the answer.
     examples.click(None, examples, box, js=call(PROMPT, "chosen", texts), **PRIVATE)
-    return box
+    return box, run, stop
 
 
 def carry(demo: gr.Blocks, tab: gr.Tab, box: gr.Textbox) -> None:

@@ -19,7 +19,7 @@ from demo.compare.run import Comparison, compare
 from demo.engine import Engine
 from demo.worker import Stop
 
-OLDER = "The results below are from before."
+OLDER = " The results below are from before."
 WIDTHS = {"Method": 140, "τ": 60, "Tokens/s (min–max)": 180, "Tree": 130, "Runs": 60}  # pixels
 TABLE_NOTE = (
     f"Each method runs alone, after a warm-up of {WARM_UP} tokens, which is not counted. τ: "
@@ -37,7 +37,6 @@ def results() -> dict[str, Any]:
     parts: dict[str, Any] = {}
     said, replayed = told(verdict(recorded_rows()), "Recorded: "), recorded_race()
     with gr.Column(visible=bool(replayed), elem_id="compare-results") as parts["box"]:
-        parts["so_far"] = words("", elem_id="compare-so-far", elem_classes="note")
         parts["verdict"] = words(said, elem_id="compare-verdict", elem_classes="verdict")
         template = '<section class="race tokens" aria-label="Race"></section>'
         parts["race"] = component(template, "compare/race.js", replayed, elem_id="compare-race")
@@ -61,15 +60,19 @@ def _charts(names: Sequence[str]) -> dict[str, Any]:
 def run(engine: Engine, comparison: Comparison, should_stop: Stop) -> Iterator[dict[str, Any]]:
     """Run one comparison. Yields changed outputs by name; older results stay until new ones come,
     marked as such."""
-    begun = monotonic()
+    begun, shown = monotonic(), 0
     for step in compare(engine, comparison, should_stop):
         left = (monotonic() - begun) * (1 / step.share - 1) if step.run else 0.0
         more = f" About {left:.0f} s left, less if answers end early." * (left > 1)
         said = STOPPING if should_stop() else step.words + more
-        yield {"status": say(said, "wait", step.share), "so_far": so_far(comparison)}
+        changed = {"status": say(said + OLDER * (not comparison.finished), "wait", step.share)}
+        if comparison.finished > shown:
+            shown = comparison.finished
+            changed |= so_far(comparison)
+        yield changed
     found, status = rows(comparison), say(ended(comparison), "done")
     if not found:
-        yield {"status": status, "so_far": ""}
+        yield {"status": status}
         return
     shape = table(found, comparison.asked.sampling.greedy)
     drawn = charts(found)
@@ -77,7 +80,6 @@ def run(engine: Engine, comparison: Comparison, should_stop: Stop) -> Iterator[d
         "status": status,
         "box": gr.update(visible=True),
         "details": gr.update(visible=True),
-        "so_far": "",
         "verdict": told(verdict(found)),
         "race": race(found),
         **{name: signed(figure, sign(comparison)) for name, figure in drawn.items()},
@@ -85,30 +87,30 @@ def run(engine: Engine, comparison: Comparison, should_stop: Stop) -> Iterator[d
     }
 
 
-def so_far(comparison: Comparison) -> str:
-    """The finished runs of each method, as HTML."""
-    facts = [
-        f"{label(name)}, {len(runs)} of {comparison.repeats} runs: {rates} tokens/s"
-        for name, runs in comparison.traces.items()
-        if (rates := ", ".join(f"{one.tokens_per_second or 0:.0f}" for one in runs))
-    ]
-    return f"<p>{'<br>'.join(map(escape, [OLDER, *facts]))}</p>"
+def so_far(comparison: Comparison) -> dict[str, Any]:
+    """What is changed by a finished run that others follow."""
+    counted = f"Measuring: {comparison.finished} of {comparison.wanted} runs so far."
+    return {
+        "box": gr.update(visible=True),
+        "details": gr.update(visible=False),
+        "verdict": told([counted]),
+        "race": race(rows(comparison)) | {"measuring": True},
+    }
 
 
 def verdict(rows: Sequence[Row]) -> list[str]:
-    """Who was fastest, tokens per call, what may be chance, and whether texts are plain's."""
+    """Who was fastest, what may be chance, and whether texts are plain's."""
     measured = [row for row in rows if row.rate and row.tau]
     drafting = [row for row in measured if row.method != VANILLA]
     if len(measured) < 2 or not drafting:
         return []
-    taus = ", ".join(f"{row.label} {row.tau.middle:.2f}" for row in drafting if row.tau)
     unsure = ["one run each: a small lead may be chance"] * all(row.runs == 1 for row in measured)
     found = places(rates := {row.method: row.rate for row in measured if row.rate})
     if plain := rates.get(VANILLA):
         near = [row.label for row in drafting if found[row.method] < found[VANILLA]
                 and plain.overlaps(rates[row.method])]  # fmt: skip
         unsure += [f"{listed(near)} may be no faster than plain"] * bool(near)
-    return [_speed(measured), f"tokens per model call: {taus}", *unsure, _texts(measured)]
+    return [_speed(measured), *unsure, _texts(measured)]
 
 
 def _speed(measured: Sequence[Row]) -> str:

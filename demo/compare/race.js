@@ -20,12 +20,13 @@ export function mount({ element, props, watch }) {
   let finish = 0; // seconds of the slowest lane
   add(root, tracks, note, add(el("div", "bar"), play, legend), texts);
 
-  function track({ lines, rank }) {
+  function track({ lines, rank, over, tau }) {
     const lane = new Lane(lines[0].method, lines[0].label);
     lane.begin(lines[0], { lines: lines.slice(1) });
     const [place, time] = ["place", "time"].map((name) => el("span", name));
     const fill = el("progress", "", "", { ariaLabel: lines[0].label });
-    const row = add(el("li", "track"), el("span", "name", lines[0].label), fill, time, place);
+    const row = add(el("li", "track"), el("span", "name", lines[0].label), fill, time, el("span", "over", over));
+    add(row, el("span", "tau", tau), place);
     row.style.setProperty("--lane", lines[0].colour);
     add(tracks, row);
     add(texts, lane.root);
@@ -51,10 +52,14 @@ export function mount({ element, props, watch }) {
     const which = race.repeats > 1 ? `the median of its ${race.repeats} runs` : "its run";
     const level = lanes.some(({ rank }) => sharing(rank)) ? " =: their runs overlap; more repeats may tell them apart." : "";
     const whose = race.recorded ? ` Recorded with the prompt “${race.recorded}”` : "";
-    note.textContent = `A shorter bar is faster. Each ran alone; ${which} is replayed in real time.${level}${whose}`;
+    note.textContent = race.measuring
+      ? "Each bar is the median of the runs so far, and changes with the next ones. They are replayed in the end."
+      : `A shorter bar is faster. Each ran alone; ${which} is replayed in real time.${level}${whose}`;
     root.dataset.race = race.id;
     player.seek(Infinity);
-    if (!calm.matches) watchFor();
+    play.hidden = race.measuring ?? false;
+    if (race.measuring) root.dataset.state = "measuring";
+    else if (!calm.matches) watchFor();
   }
 
   function draw(at) {

@@ -1,8 +1,9 @@
 """A comparison as a race: data for replaying each method's middle run.
 
 The value is {"id": changes with each race, "repeats": counted runs of each, "recorded": the prompt
-of one that came with the program, "lanes": [{"lines": of the run (common/tokens/view.py), "rank":
-its place, from 0; None after single runs, which cannot tell}]}.
+of one that came with the program, "measuring": whether runs are still to come, "lanes": [{"lines":
+of the run (common/tokens/view.py), "rank": its place, from 0; None after single runs, which cannot
+tell; "over", "tau": speed over plain decoding's, and tokens per call, in words}]}.
 """
 
 from collections.abc import Sequence
@@ -11,6 +12,7 @@ from secrets import token_hex
 from typing import Any
 
 from demo.common.figures import Spread, places
+from demo.common.methods import VANILLA
 from demo.common.tokens.view import feed_of
 from demo.compare.rows import Row, rows
 from demo.compare.run import Comparison
@@ -21,10 +23,14 @@ from demo.live.recording import REPEATS, recording
 def race(rows: Sequence[Row]) -> dict[str, Any]:
     """The view's value, a lane per row, whose trace has its words."""
     runs = max(row.runs for row in rows)
-    found = places({row.method: row.rate for row in rows if row.rate}) if runs > 1 else {}
+    rates = {row.method: row.rate for row in rows if row.rate}
+    found, plain = places(rates) if runs > 1 else {}, rates.get(VANILLA)
     lanes = [
-        {"lines": feed_of(row.trace, row.method), "rank": found.get(row.method)} for row in rows
-    ]
+        {"lines": feed_of(row.trace, row.method), "rank": found.get(row.method),
+         "over": f"{row.rate.over(plain).middle:.2f} × plain" if row.rate and plain else "",
+         "tau": f"{row.tau.middle:.2f} tokens per call" if row.tau else ""}
+        for row in rows
+    ]  # fmt: skip
     return {"id": token_hex(4), "repeats": runs, "lanes": lanes}
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import gradio as gr
 
-from demo.common.controls import control, folded, prompt_box
+from demo.common.controls import ask, control, folded
 from demo.common.elements import status_line, words
 from demo.common.methods import VANILLA, label, ordered
 from demo.compare.bench import results, run
@@ -31,22 +31,20 @@ LINKED = NAMES[2:]  # what an address sets; all tabs share the prompt
 
 def build(shared: Shared) -> gr.Textbox:
     engine, made = shared.engine, {"target": shared.target}
-    with gr.Row(equal_height=False, elem_id="compare-ask"):
-        with gr.Column(scale=3, min_width=320):
-            made["prompt"] = prompt_box("compare-", "compares", lines=2, max_lines=8)
-            with gr.Row():
-                go = gr.Button("Compare", variant="primary", elem_id="compare-run")
-                stop = gr.Button("Stop", interactive=False, elem_id="compare-stop")
-            plan = words("", elem_id="compare-plan", elem_classes="note")
-            status = status_line(elem_id="compare-status")
-        with gr.Column(scale=2, min_width=280):
+    made["prompt"], go, stop = ask("compare-", "compares", "Compare")
+    status = status_line(elem_id="compare-status")
+    with gr.Row(equal_height=False, elem_id="compare-how"):
+        with gr.Column(scale=3, min_width=300):
             made["methods"] = gr.CheckboxGroup(
                 _named(engine), value=usual(engine), elem_id="compare-methods",
                 label=f"Methods: {FEWEST} to {MOST}", info=ABOUT,
             )  # fmt: skip
             gr.Checkbox(False, label="Show all methods", elem_id="compare-more")
+        with gr.Column(scale=2, min_width=220):
             made["repeats"] = control("repeats", "compare-")
-    made |= folded("compare-", "tokens", "temperature", "seed")
+            plan = words("", elem_id="compare-plan", elem_classes="note")
+        with gr.Column(scale=2, min_width=220):
+            made |= folded("compare-", "tokens", "temperature", "seed")
     parts = {"status": status, **results()}
     made = {name: made[name] for name in NAMES}
 

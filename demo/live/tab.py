@@ -5,7 +5,7 @@ from typing import Any
 
 import gradio as gr
 
-from demo.common.controls import folded, prompt_box
+from demo.common.controls import ask, folded
 from demo.common.elements import call, component, status_line, words
 from demo.common.methods import VANILLA, family, label, tli_of
 from demo.engine import Engine
@@ -36,10 +36,7 @@ def build(shared: Shared) -> gr.Textbox:
     settings: dict[str, Any] = {"target": shared.target}
     with gr.Column(elem_id="stage"):
         with gr.Column(elem_id="ask"):
-            with gr.Row(elem_id="ask-row"):
-                settings["prompt"] = prompt_box("", "runs it", lines=2, max_lines=2, scale=9)
-                run = gr.Button("Run", variant="primary", elem_id="run", min_width=110)
-                stop = gr.Button("Stop", interactive=True, elem_id="stop", min_width=80)
+            settings["prompt"], run, stop = ask("", "runs it", stops=True)
             status = status_line(elem_id="status")
         component(
             '<div class="stage-view tokens"></div>', RUN, elem_id="view",

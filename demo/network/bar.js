@@ -57,7 +57,7 @@ export async function run(speeds, method, text, count, link) {
   try {
     const ids = await all[0].device.ids(text);
     if (wanted) await load();
-    showResults("net-lanes", document.querySelector("#net-bar").offsetHeight);
+    showResults("net-status", document.querySelector("#net-bar").offsetHeight);
     if (wanted && on().every((lane) => lane.device.ready))
       for (const lane of on()) lane.start({ prompt: ids, count, patience: 60_000 });
   } catch (error) {
@@ -116,9 +116,9 @@ export function show() {
   const each = lanes.filter(({ said }, at) => said && !(alike && at)).map(({ title, said }) => (alike ? said : `${title}: ${said}`));
   const last = verdict(lanes);
   const streams = running && !lanes.some((lane) => busy(lane) && !lane.shown.calls);
-  const hint = streams ? "You can cut the connection now." : "While text streams, you can cut the connection.";
+  const hint = streams ? "You can cut the connection now." : "Press Run, then cut the connection while text streams.";
   const quiet = !each.length && !loading && (streams || !running);
-  const words = [...offer, ...(last.length ? last : each), ...(quiet ? [hint] : [])].join(" ");
+  const words = [...(quiet ? [hint] : []), ...(last.length ? last : each), ...offer].join(" ");
   const said = document.querySelector("#net-status .status-line");
   if (said.dataset.kind !== "error" && said.textContent !== words) said.textContent = words;
   if (!running) tell(lanes.flatMap(({ needed }) => needed)); // while it writes, the figures are of a part

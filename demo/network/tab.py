@@ -4,7 +4,7 @@ from typing import Any
 
 import gradio as gr
 
-from demo.common.controls import control, prompt_box
+from demo.common.controls import ask, control
 from demo.common.elements import call, component, plot, status_line, words
 from demo.common.figures import kept, method_of
 from demo.common.methods import RIVAL, family, label
@@ -20,16 +20,15 @@ from moa_core.link.emulator import PRESETS
 
 ID, TITLE = "network", "Network"
 INTRO = (
-    "<p>The <b>drafter</b> in your browser guesses; the larger <b>target</b> on the server checks. "
-    "Press Run, then cut the connection, or go offline: the drafter writes on alone, and the "
-    "target checks that text later.</p>"
+    "<p>The <b>drafter</b> runs in your browser, the larger <b>target</b> on the server. Cut off, "
+    "the drafter writes on alone; the target checks and corrects that text later.</p>"
 )
 TRIPS = (
-    '<p class="conclusion"></p><p class="streamed"></p><label>Round trip to the server '
+    '<p class="conclusion"></p><label>Round trip to the server '
     '<input type="range" min="0" max="200" step="5"></label><div class="bars"></div>'
-    '<p class="note"><i class="bar draft"></i> On the way: computed, a round trip for each model '
-    'call. <i class="bar verify"></i> In the models: <span class="whence">measured, like the '
-    "number of calls, in another, uncut recording with both models on one machine.</span></p>"
+    '<p class="streamed"></p><p class="note"><i class="bar draft"></i> On the way: computed. '
+    '<i class="bar verify"></i> In the models: <span class="whence">measured, like the number of '
+    "calls, in another, uncut recording with both models on one machine.</span></p>"
 )
 NO_DRAFTER = (
     "<p>There is no drafter for this target yet that a browser can run: MoA or EAGLE-2.</p>"
@@ -63,8 +62,11 @@ def build(shared: Shared) -> gr.Textbox | None:
     usable = bool(lanes_of(engine)) and not engine.borrows
     instead = LENT if engine.borrows else NO_DRAFTER
     words(INTRO if usable else instead, elem_id="net-intro", elem_classes="note")
-    prompt = _page(shared) if usable else None
-    _trips()
+    prompt = None
+    if usable:
+        prompt = _page(shared)
+    else:
+        _trips()
     if found := kept(recorded, {}):
         with gr.Accordion("Recorded: links and cuts", open=False, elem_id="net-recorded"):
             words(records_html(found), elem_classes="note")
@@ -79,8 +81,8 @@ def _trips() -> None:
         ours, plain = (sum(one.seconds.values()) for one in (made.trace, made.plain))
         runs = [
             (f"{method_of(made.trace)}, no cut", made.trace.target_calls, ours),
-            ("Plain, asked for each token", made.plain.target_calls, plain),
-            ("Plain, streamed by the server", 1, plain),
+            ("Plain, token by token", made.plain.target_calls, plain),
+            ("Plain, streamed", 1, plain),
         ]
         check = made.trace.seconds["verify"] / len(made.trace.cycles)
         ratio = plain / made.plain.target_calls / check
@@ -93,27 +95,22 @@ def _page(shared: Shared) -> gr.Textbox:
     engine = shared.engine
     lanes = lanes_of(engine)
     settings: dict[str, Any] = {}
-    with gr.Row(equal_height=False, elem_id="net-ask"):
-        with gr.Column(scale=3, min_width=300):
-            settings["prompt"] = prompt_box("net-", "runs", lines=2)
-        with gr.Column(scale=2, min_width=300):
+    with gr.Row(elem_id="net"):
+        settings["prompt"], run, stop = ask("net-", "runs")
+        with gr.Row(elem_id="net-bar"):
+            cut = gr.Button("✂ Cut the connection", interactive=False, elem_id="net-cut")
+            first = engine.default()
+            component(_file("bar.html"), BAR, elem_id="net-way", lanes=lanes, first=first)
+        with gr.Row(elem_id="net-how"):
             settings |= _settings(engine, lanes)
-    with gr.Row(elem_id="net-bar"):
-        run = gr.Button("Run", variant="primary", elem_id="net-run", min_width=80)
-        off = {
-            "stop": gr.Button("Stop", interactive=False, elem_id="net-stop", min_width=80),
-            "cut": gr.Button(
-                "✂ Cut the connection", interactive=False, elem_id="net-cut", min_width=190
-            ),
-        }
-        component(_file("bar.html"), BAR, elem_id="net-way", lanes=lanes, first=engine.default())
         status = status_line(elem_id="net-status")
-    with gr.Row(equal_height=False, elem_id="net-lanes"):
-        with gr.Column(min_width=300):
-            _lane(0)
-        with gr.Column(min_width=300, visible=False) as rival:
-            _lane(1)
-    for name, button in off.items():
+        with gr.Row(equal_height=False, elem_id="net-lanes"):
+            with gr.Column(min_width=300):
+                _lane(0)
+            with gr.Column(min_width=300, visible=False) as rival:
+                _lane(1)
+        _trips()
+    for name, button in (("stop", stop), ("cut", cut)):
         button.click(None, js=call(BAR, name), **PRIVATE)
     _wire(settings, run, rival)
     own = {name: settings[name] for name in LINKED}
@@ -124,21 +121,19 @@ def _page(shared: Shared) -> gr.Textbox:
 
 def _settings(engine: Engine, lanes: dict[str, list[tuple[str, str]]]) -> dict[str, Any]:
     duel = "Duel: " + " and ".join(name for _, name in lanes.get(DUEL, []))
-    method = gr.Radio(
-        [(duel if name == DUEL else label(name), name) for name in lanes],
-        value=engine.default(), label="Drafter in this browser", elem_id="net-method",
+    method = gr.Dropdown(
+        [(duel if name == DUEL else label(name), name) for name in lanes], scale=2, min_width=190,
+        value=engine.default(), label="Drafter here", elem_id="net-method", filterable=False,
     )  # fmt: skip
     called = [
         (f"{one.title}: {one.rtt:g} ms, {one.down:g} / {one.up:g}", name)
         for name, one in PRESETS.items()
     ]
-    with gr.Row():
-        preset = gr.Dropdown(
-            [("None: your real connection", HERE), *called],
-            value=AT_FIRST, elem_id="net-link", scale=2,
-            label="Simulated connection, Mbit/s down / up", filterable=False, min_width=240,
-        )  # fmt: skip
-        tokens = control("tokens", "net-", minimum=2, scale=1, min_width=190)
+    preset = gr.Dropdown(
+        [("None: your real connection", HERE), *called], value=AT_FIRST, elem_id="net-link",
+        label="Simulated connection, Mbit/s down / up", filterable=False, scale=3, min_width=240,
+    )  # fmt: skip
+    tokens = control("tokens", "net-", minimum=2, scale=2, min_width=190)
     return {"method": method, "link": preset, "tokens": tokens}
 
 

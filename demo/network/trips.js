@@ -32,7 +32,7 @@ export function mount({ element, props: { runs, trip: first, ratio } }) {
     const [ours, [asked, stream]] = [whole[0], whole.slice(-2)];
     const [speed, but] = stream < ours ? ["faster", "but"] : ["no faster", "and"];
     said.textContent = `At ${trip.value} ms a round trip, ${whose} takes ${seconds(ours)} with a drafter here, ${seconds(asked)} if the server is asked for each token.`;
-    streaming.textContent = `A server that streams is ${speed} (${seconds(stream)}) ${but} stops when the connection is gone. The drafter writes on, though a drafter this small soon repeats itself.`;
+    streaming.textContent = `A server that streams is ${speed} (${seconds(stream)}) ${but} stops when the connection is gone; the drafter writes on, though one this small soon repeats itself.`;
     const bar = (kind, value) => el("span", `bar ${kind}`, "", { style: `width: ${(100 * value) / Math.max(...whole)}%` });
     bars.replaceChildren(...runs.flatMap(([name, calls, here], at) => [
       el("p", "", `${name}: ${many(calls, "round trip")} × ${trip.value} ms = ${seconds(away[at])}${here ? `, and ${seconds(here)} in the models` : ""}`),

@@ -69,11 +69,11 @@ def start(page):
     page.wait_for_function(NEW_RUN, arg=before)
 
 
-def choose(page, method):
-    """Pick an entry of the dropdown; again where gradio drew it anew, closed, in between."""
+def choose(page, method, box="#method"):
+    """Pick an entry of a dropdown; again where gradio drew it anew, closed, in between."""
     option = page.get_by_role("option", name=method, exact=True)
     for _ in range(10):
-        page.click("#method .wrap-inner")
+        page.click(f"{box} .wrap-inner")
         try:
             option.click(timeout=3000)
             return

@@ -41,7 +41,7 @@ LONG = """() => [...document.querySelectorAll('#compare-race .track')].map((trac
     parseFloat(track.querySelector('.time').textContent)])"""
 FROM_ABOVE = ("#compare-run", "#compare-verdict", ".race .tracks", "#compare-methods",
               "#compare-settings", "#compare-share-fold")  # fmt: skip
-DIMMED = "old => (getComputedStyle(document.querySelector('#compare-race')).opacity < 1) == old"
+DIMMED = "old => (getComputedStyle(document.querySelector('#compare-results')).opacity < 1) == old"
 
 
 def table(page):
@@ -65,7 +65,10 @@ def test_a_comparison_is_the_same_in_table_charts_verdict_and_race(page):
     assert page.locator("#compare-verdict b").all_inner_texts()[-1] == "same text ✓"
     found = table(page)
     assert [row["Method"] for row in found] == ["MoA N=0", "EAGLE-2", "Plain"]
-    assert found[0]["τ"] in page.inner_text("#compare-verdict")
+    said = page.locator(".race .tau").all_inner_texts()
+    assert said == [f"{row['τ']} tokens per call" for row in found]
+    over = page.locator(".race .over").all_inner_texts()
+    assert over == [f"{row['Speed-up over plain']} plain" for row in found]
     assert "MoA N=0" in page.inner_text("#compare-verdict .conclusion")
     assert {row["Same text as plain greedy?"] for row in found} == {"yes", "–"}
     assert {row["Tree"].split(",")[0] for row in found} == {"auto", "–"}
@@ -123,7 +126,7 @@ def test_other_methods_are_folded_away_unless_one_is_chosen(page):
 
 
 def test_a_recorded_race_is_whole_before_it_is_seen(page):
-    page.set_viewport_size({"width": 390, "height": 600})  # it begins further down
+    page.set_viewport_size({"width": 390, "height": 320})  # it begins further down
     page.reload()
     page.wait_for_selector(".race[data-state=done]")
     tops = [page.locator(one).bounding_box()["y"] for one in FROM_ABOVE]

@@ -1,7 +1,6 @@
 """Side by side: the plan, the rows, the race, the verdict, and what the tab tells the page."""
 
 import json
-import re
 from dataclasses import replace
 
 import gradio as gr
@@ -144,9 +143,8 @@ def test_tokens_are_marked_and_add_up_to_the_text(tokenizer):
 
 
 NAMES = (
-    "status", "box", "details", "so_far", "verdict", "race", "tau", "rate", "latency", "phases",
-    "table",
-)  # fmt: skip
+    "status", "box", "details", "verdict", "race", "tau", "rate", "latency", "phases", "table",
+)
 
 
 def outputs_of(visit, **changed):
@@ -167,10 +165,14 @@ def test_a_mistake_gets_a_sentence_and_leaves_the_results(loads, visit):
 
 
 def test_stop_keeps_what_is_finished_and_leaves_earlier_results(visit, breaks):
+    shown = []  # of each race before the end: its lanes
     for output in outputs_of(visit, tokens=500):
+        if output["race"] != gr.skip() and output["race"].get("measuring"):
+            assert f"{len(shown) + 1} of 4 runs so far" in output["verdict"]
+            shown.append([lane["lines"][0]["label"] for lane in output["race"]["lanes"]])
         if output["status"] != gr.skip() and "run 3 of 4" in output["status"]["text"]:
-            assert re.search("MoA N=1, 1 of 2 runs: .+ tokens/s", output["so_far"])
             visit.ended.set()
+    assert shown == [["MoA N=1"], ["MoA N=1", "Plain"]]
     assert output["status"]["text"] == "Stopped: 2 of 4 runs had finished; these are shown."
     assert list(output["table"]["value"]["Runs"]) == ["1", "1"]
     visit.begin()
@@ -179,7 +181,7 @@ def test_stop_keeps_what_is_finished_and_leaves_earlier_results(visit, breaks):
     visit.ended.set()
     *_, last = outputs
     assert "nothing new to show" in last["status"]["text"]
-    assert last["so_far"] == "" and last["box"] == last["verdict"] == gr.skip()
+    assert last["race"] == last["box"] == last["verdict"] == gr.skip()
     assert "share" not in last["status"]
     visit.begin()
     breaks()

@@ -43,10 +43,11 @@ def test_what_is_recorded_is_played_and_its_cut_heals(folder, monkeypatch):
     assert kept.cut.output_ids == kept.plain.output_ids
     measured = {**kept.measured, "over": {"eagle2": None, "vanilla": None}}
     monkeypatch.setattr(race, "recording", lambda: replace(kept, measured=measured))
-    said, taus, *_, same = bench.verdict(race.recorded_rows())
+    said, *_, same = bench.verdict(race.recorded_rows())
     assert said == "Undecided: the runs of MoA N=0, EAGLE-2 and plain decoding overlap."
     assert same == "same text ✓"
-    assert taus.endswith(f", EAGLE-2 {lanes[1]['tau']:.2f}") and "Plain" not in taus
+    shown = race.recorded_race()["lanes"][1]
+    assert shown["tau"] == f"{lanes[1]['tau']:.2f} tokens per call" and "× plain" in shown["over"]
     assert static.main([str(folder / "page")]) == 0
     assert "This is a recording" in (folder / "page" / "index.html").read_text()
 
