@@ -61,7 +61,7 @@ def build(shared: Shared) -> gr.Textbox | None:
     engine = shared.engine
     usable = bool(lanes_of(engine)) and not engine.borrows
     instead = LENT if engine.borrows else NO_DRAFTER
-    words(INTRO if usable else instead, elem_id="net-intro", elem_classes="note")
+    words(INTRO if usable else instead, elem_id="net-intro")
     prompt = None
     if usable:
         prompt = _page(shared)
