@@ -43,11 +43,13 @@ def figures(known: Mapping[str, Spread], title: str, unit: str, digits: int) -> 
 
     def after(name: str) -> str:
         found = [one.middle for one in (known[name], joined.get(name + LOOKUP)) if one]
-        figure, over = (" → ".join(f"{one / by:.{places}f}" for one in found)
-                        for by, places in ((1, digits), (base or 1, 2)))  # fmt: skip
-        if not base or (name == VANILLA and not joined):
+        figure = " → ".join(f"{one:.{digits}f}" for one in found)
+        if not base:
             return f" {figure}"
-        return f" {over} ×" if joined else f" {figure} ({over} ×)"
+        over = " → ".join(f"{one / base:.2f}" for one in found)
+        if joined:
+            return f" {over} ×"
+        return f" {figure}" if name == VANILLA else f" {figure} ({over} ×)"
 
     names, texts = [shown(name) for name in rows], [after(name) for name in rows]
     most = 1.05 * max((one.high for one in known.values()), default=1)
