@@ -6,8 +6,9 @@ import { Lane, together } from "../common/race/lane.js";
 import { Player } from "../common/race/player.js";
 import { sample } from "../common/tokens/view.js";
 import { Charts } from "./charts.js";
-import { bars, Cycle } from "./cycle.js";
+import { Cycle } from "./cycle.js";
 import { costs, headline, plainly, remarks } from "./headline.js";
+import { Ran } from "./ran.js";
 
 const ALONE = "Without: the model alone";
 const WAITING = "Waiting for the first token.";
@@ -35,9 +36,9 @@ export class Stage {
     this.lanes = { drafter: this.drafter, plain: this.plain };
     this.cycle = new Cycle(() => this.#slowly());
     this.charts = new Charts();
-    [this.runs, this.ran] = [el("section", "runs bars", "", { ariaLabel: "Runs with each N" }), []];
+    this.ran = new Ran();
     add(root, add(el("div", "top"), this.headline, this.actions, add(el("div", "why"), this.costs, this.said)));
-    add(root, add(el("div", "lanes"), this.drafter.root, this.plain.root, this.runs), this.#bar());
+    add(root, add(el("div", "lanes"), this.drafter.root, this.plain.root, this.ran.root), this.#bar());
     add(root, add(el("div", "below"), this.cycle.root, this.charts.root));
     document.addEventListener("keydown", (event) => this.#keyed(event));
     together(this.both);
@@ -231,7 +232,7 @@ export class Stage {
   }
 
   #chart() {
-    this.#compare();
+    if (inClass) this.ran.add(this.drafter, this.plain.ms, this.frame.dataset.run === "recorded");
     if (this.measured) {
       const { lanes, about, runs } = this.measured;
       const whose = this.frame.dataset.run === "recorded" ? "Recorded" : "Measured";
@@ -241,20 +242,6 @@ export class Stage {
     const lanes = this.both.filter(({ head }) => head).map(({ head, tau, points }) => ({ ...head, tau, points }));
     const rival = this.drafter.head?.method === "eagle2" ? "MoA" : "EAGLE\u20112";
     this.charts.show(lanes, `One run each, on your prompt. Measure speed adds ${rival}.`);
-  }
-
-  // In class: the average cycle of each drafter that ran on this prompt, to be compared.
-  #compare() {
-    const { all, head, tau, view } = this.drafter;
-    const cycles = all.filter(({ ms }) => ms);
-    if (!inClass || this.drafter.ms === null || head.method === "vanilla" || view.link) return; // a cut takes time, too
-    const recorded = this.frame.dataset.run === "recorded";
-    const ms = [0, 1, 2].map((part) => cycles.reduce((sum, one) => sum + (one.ms[part] ?? 0), 0) / cycles.length);
-    const words = `${head.label}${recorded ? " (recorded)" : ""}: drafting (blue) ${ms[0].toFixed(1)} ms; ${tau.toFixed(2)} tokens, ${(this.drafter.ms / tau).toFixed(0)} ms each, in`;
-    const alike = (one) => one.recorded === recorded && one.prompt === head.prompt && one.label !== head.label;
-    this.ran = [...this.ran.filter(alike), { recorded, prompt: head.prompt, label: head.label, row: [words, ms] }];
-    const alone = this.plain.ms === null ? [] : [["Plain decoding: 1 token in", [0, this.plain.ms]]];
-    bars(this.runs, [...this.ran.map(({ row }) => row), ...alone]);
   }
 
   // ---- words ----

@@ -1,0 +1,22 @@
+// In class: the average cycle of each drafter that ran on this prompt, as bars to be compared.
+import { el } from "../common/static/dom.js";
+import { bars } from "./cycle.js";
+
+export class Ran {
+  constructor() {
+    this.root = el("section", "runs bars", "", { ariaLabel: "Runs with each N" });
+    this.runs = []; // {recorded, prompt, label, row: words and milliseconds}
+  }
+
+  /** A run that is over. alone: milliseconds of plain decoding's call, null if unknown. */
+  add({ all, head, ms, tau, view }, alone, recorded) {
+    if (ms === null || head.method === "vanilla" || view.link) return; // a cut takes time, too
+    const cycles = all.filter((one) => one.ms);
+    const mean = [0, 1, 2].map((part) => cycles.reduce((sum, one) => sum + (one.ms[part] ?? 0), 0) / cycles.length);
+    const words = `${head.label}${recorded ? " (recorded)" : ""}: drafting (blue) ${mean[0].toFixed(1)} ms; ${tau.toFixed(2)} tokens, ${(ms / tau).toFixed(0)} ms each, in`;
+    const alike = (one) => one.recorded === recorded && one.prompt === head.prompt && one.label !== head.label;
+    this.runs = [...this.runs.filter(alike), { recorded, prompt: head.prompt, label: head.label, row: [words, mean] }];
+    const plain = alone === null ? [] : [["Plain decoding: 1 token in", [0, alone]]];
+    bars(this.root, [...this.runs.map(({ row }) => row), ...plain]);
+  }
+}
