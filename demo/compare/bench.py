@@ -59,25 +59,31 @@ def _charts(names: Sequence[str]) -> dict[str, Any]:
 
 def run(engine: Engine, comparison: Comparison, should_stop: Stop) -> Iterator[dict[str, Any]]:
     """Run one comparison. Yields changed outputs by name; older results stay until new ones come,
-    marked as such."""
+    marked as such. What is finished is shown though a run fails."""
     begun, shown = monotonic(), 0
-    for step in compare(engine, comparison, should_stop):
-        left = (monotonic() - begun) * (1 / step.share - 1) if step.run else 0.0
-        more = f" About {left:.0f} s left, less if answers end early." * (left > 1)
-        said = STOPPING if should_stop() else step.words + more
-        changed = {"status": say(said + OLDER * (not comparison.finished), "wait", step.share)}
-        if comparison.finished > shown:
-            shown = comparison.finished
-            changed |= so_far(comparison)
-        yield changed
-    found, status = rows(comparison), say(ended(comparison), "done")
-    if not found:
-        yield {"status": status}
-        return
+    try:
+        for step in compare(engine, comparison, should_stop):
+            left = (monotonic() - begun) * (1 / step.share - 1) if step.run else 0.0
+            more = f" About {left:.0f} s left, less if answers end early." * (left > 1)
+            said = STOPPING if should_stop() else step.words + more
+            changed = {"status": say(said + OLDER * (not comparison.finished), "wait", step.share)}
+            if comparison.finished > shown:
+                shown = comparison.finished
+                changed |= so_far(comparison)
+            yield changed
+    except Exception:
+        yield of(comparison)
+        raise
+    yield {"status": say(ended(comparison), "done")} | of(comparison)
+
+
+def of(comparison: Comparison) -> dict[str, Any]:
+    """The outputs for the finished runs; none without one."""
+    if not (found := rows(comparison)):
+        return {}
     shape = table(found, comparison.asked.sampling.greedy)
     drawn = charts(found)
-    yield {
-        "status": status,
+    return {
         "box": gr.update(visible=True),
         "details": gr.update(visible=True),
         "verdict": told(verdict(found)),

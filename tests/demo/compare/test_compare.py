@@ -189,6 +189,20 @@ def test_stop_keeps_what_is_finished_and_leaves_earlier_results(visit, breaks):
     assert last["box"] == gr.skip() and last["status"]["text"] == SORRY
 
 
+def test_finished_runs_are_shown_though_one_fails(loads, visit, monkeypatch):
+    def failing(*given):
+        for step in compare(*given):
+            if step.run == 3:
+                raise RuntimeError
+            yield step
+
+    monkeypatch.setattr("demo.compare.bench.compare", failing)
+    found = [*outputs_of(visit)]
+    last = found[-1]
+    assert "measuring" not in last["race"] and list(last["table"]["value"]["Runs"]) == ["1", "1"]
+    assert last["status"]["text"] == SORRY
+
+
 def ranks(rates):
     made = [row_of(name, rate=rate) for name, rate in rates.items()]
     for row in made:
