@@ -17,7 +17,6 @@ SHAPES = (
     "circle", "square", "diamond", "triangle-up", "x", "cross", "star", "triangle-down", "hexagon",
 )  # fmt: skip
 NAMES = {"stream": "a server that streams", "target": "the target itself"}  # dashed: the baselines
-RATE = ("Speed", "tokens per second", 0)
 
 
 def shown(name: str) -> str:

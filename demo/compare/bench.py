@@ -7,7 +7,7 @@ from typing import Any
 
 import gradio as gr
 
-from demo.common.by_method import RATE, TAU, figures, times
+from demo.common.by_method import TAU, figures, times
 from demo.common.charts import PATTERNS, latency, signed
 from demo.common.elements import STOPPING, component, plot, say, words
 from demo.common.figures import about_of, leaders, listed, places
@@ -29,7 +29,7 @@ TABLE_NOTE = (
     "Tree: depth-breadth-budget, or auto with the mean number of guesses. Rounding can change a "
     "text where two tokens are almost equally probable; then the gap of their logits is small."
 )
-CHARTS, MORE = ("tau", "latency"), ("rate", "phases")  # those of the paper's claims, and others
+CHARTS, MORE = ("tau", "latency"), ("phases",)  # those of the paper's claims, and others
 
 
 def results() -> dict[str, Any]:
@@ -72,12 +72,12 @@ def run(engine: Engine, comparison: Comparison, should_stop: Stop) -> Iterator[d
                 changed |= so_far(comparison)
             yield changed
     except Exception:
-        yield of(comparison)
+        yield outputs(comparison)
         raise
-    yield {"status": say(ended(comparison), "done")} | of(comparison)
+    yield {"status": say(ended(comparison), "done")} | outputs(comparison)
 
 
-def of(comparison: Comparison) -> dict[str, Any]:
+def outputs(comparison: Comparison) -> dict[str, Any]:
     """The outputs for the finished runs; none without one."""
     if not (found := rows(comparison)):
         return {}
@@ -160,12 +160,10 @@ def told(said: Sequence[str], lead: str = "") -> str:
 
 
 def charts(rows: Sequence[Row]) -> dict[str, Any]:
-    """τ, speed, when each token came, and where a cycle's time goes, by name."""
-    rates = {row.method: row.rate for row in rows if row.rate}
+    """τ, when each token came, and where a cycle's time goes, by name."""
     spent = {row.method: _spent(row) for row in rows if row.cycles > 0}
     return {
         "tau": figures({row.method: row.tau for row in rows if row.tau}, *TAU),
-        "rate": figures(rates, *RATE[:2], 1),
         "latency": latency({row.method: row.trace for row in rows}),
         "phases": times(spent),
     }

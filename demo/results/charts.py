@@ -5,7 +5,7 @@ from typing import Any
 
 import plotly.graph_objects as go
 
-from demo.common.by_method import RATE, TAU, figures, lines, rows_down, shown, times
+from demo.common.by_method import TAU, figures, lines, rows_down, shown, times
 from demo.common.figures import Spread
 from moa_core.bench.records import Recording, Row, phase_times
 
@@ -71,7 +71,7 @@ def learning(found: Row) -> go.Figure:
 
 
 CHARTS: dict[str, Chart] = {
-    "speed": rates("tokens_per_second", *RATE),
+    "speed": rates("tokens_per_second", "Speed", "tokens per second", 0),
     "tau": rates("tau", *TAU),
     "acceptance": acceptance,
     "times": cycle_times,

@@ -37,9 +37,6 @@ CASES = {  # a chart: its words, then each trace's values along its axis of numb
         COMPARED["tau"],
         "Acceptance length (τ, tokens per model call), tokens per call: MoA N=1 3.00, EAGLE-2 2.00",
         [[3, 2, 1], [3.15] * 3]),
-    "compare rate": (
-        COMPARED["rate"], "MoA N=1 25.9 (24.1 to 28.0), EAGLE-2",
-        [[7 / 0.27, 20, 20]]),
     "compare phases": (
         COMPARED["phases"],
         "milliseconds: MoA N=1 draft 22.00 verify 77.00 other 11.00, EAGLE-2 draft 20.00",

@@ -143,7 +143,7 @@ def test_tokens_are_marked_and_add_up_to_the_text(tokenizer):
 
 
 NAMES = (
-    "status", "box", "details", "verdict", "race", "tau", "rate", "latency", "phases", "table",
+    "status", "box", "details", "verdict", "race", "tau", "latency", "phases", "table",
 )  # fmt: skip
 
 
