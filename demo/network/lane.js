@@ -8,7 +8,7 @@ import { join, show as showBar } from "./bar.js";
 const median = (values) => [...values].sort((one, other) => one - other)[values.length >> 1];
 const KEY = {
   accepted: "guessed right", plain: "the target’s own", offline: "written offline", // style.css: where it is
-  confirmed: "written offline, then kept", changed: "written offline, then replaced",
+  confirmed: "offline, then kept", changed: "offline, then replaced",
 };
 export const amount = (count) => count < 1e3 ? `${count.toFixed(0)} B` : (count < 1e6 ? `${(count / 1e3).toFixed(1)} kB` : `${(count / 1e6).toFixed(1)} MB`);
 

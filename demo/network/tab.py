@@ -120,9 +120,9 @@ def _page(shared: Shared) -> gr.Textbox:
 
 
 def _settings(engine: Engine, lanes: dict[str, list[tuple[str, str]]]) -> dict[str, Any]:
-    duel = "Duel: " + " and ".join(name for _, name in lanes.get(DUEL, []))
+    duel = f"Duel with {label(RIVAL)}"
     method = gr.Dropdown(
-        [(duel if name == DUEL else label(name), name) for name in lanes], scale=2, min_width=190,
+        [(duel if name == DUEL else label(name), name) for name in lanes], min_width=190,
         value=engine.default(), label="Drafter here", elem_id="net-method", filterable=False,
     )  # fmt: skip
     called = [
@@ -131,9 +131,9 @@ def _settings(engine: Engine, lanes: dict[str, list[tuple[str, str]]]) -> dict[s
     ]
     preset = gr.Dropdown(
         [("None: your real connection", HERE), *called], value=AT_FIRST, elem_id="net-link",
-        label="Simulated connection, Mbit/s down / up", filterable=False, scale=3, min_width=240,
+        label="Simulated connection, Mbit/s down / up", filterable=False, min_width=285,
     )  # fmt: skip
-    tokens = control("tokens", "net-", minimum=2, scale=2, min_width=190)
+    tokens = control("tokens", "net-", minimum=2, min_width=215)
     return {"method": method, "link": preset, "tokens": tokens}
 
 

@@ -68,7 +68,7 @@ def test_two_drafters_are_cut_by_one_switch_and_stopped_by_one_button(page):
     assert re.search(
         r"without a simulated connection; .+ Prompt: “.+”", page.inner_text("#net-view .told")
     )
-    choose(page, "Duel: MoA N=0 and EAGLE-2", "#net-method")
+    choose(page, "Duel with EAGLE-2", "#net-method")
     page.wait_for_selector("#net-rival .text")
     wait_for_status(page, "both drafters: ", "net-")
     page.click("#net-load")
@@ -110,7 +110,7 @@ def test_run_is_pressed_once_though_the_server_takes_its_time(page):
 def test_a_drafter_that_leaves_the_duel_ends_its_thread(page):
     for _ in range(2):
         with page.expect_worker() as thread:
-            choose(page, "Duel: MoA N=0 and EAGLE-2", "#net-method")
+            choose(page, "Duel with EAGLE-2", "#net-method")
         page.wait_for_selector("#net-rival .text")
         with thread.value.expect_event("close"):
             choose(page, "MoA N=0", "#net-method")
