@@ -34,7 +34,7 @@ def layers_read(near: Rows, mean: Sequence[float], tokens: Sequence[str], tli: i
     count, groups = len(mean), grouped(len(mean), tli)
     names = [f"{group[0] + 1}–{group[-1] + 1}" if len(group) > 1 else str(group[0] + 1)
              for group in groups]  # fmt: skip
-    ticks = [name.replace("–", "–<br>") for name in names]  # narrow enough for a phone
+    ticks = [name.replace("–", "<br>–") for name in names]  # narrow enough for a phone
     mean, near = _over(groups, mean), [_over(groups, row) for row in near]
     places, reused = list(range(1, len(groups) + 1)), len(groups) - tli
     figure = make_subplots(2, 1, shared_xaxes=True, row_heights=[90, ROW * len(tokens)],
@@ -49,7 +49,7 @@ def layers_read(near: Rows, mean: Sequence[float], tokens: Sequence[str], tli: i
     title = f"Which of the target’s {count} layers it reads (LSA)"
     _lay_out(figure, title, "layers of the target", len(tokens), 270)
     figure.update_xaxes(tickvals=places, ticktext=ticks, range=[0.5, len(groups) + 0.5],
-                        showgrid=False)  # fmt: skip
+                        tickfont_size=11, showgrid=False)  # fmt: skip
     figure.update_xaxes(title_text="", row=1, col=1)
     figure.update_yaxes(tickformat=".0%", nticks=4, title_text="all tokens", row=1, col=1)
     figure.update_yaxes(_ticks(tokens), row=2, col=1)
