@@ -13,7 +13,7 @@ from demo.common.elements import STOPPING, component, plot, say, words
 from demo.common.figures import about_of, leaders, listed, places
 from demo.common.measure import WARM_UP
 from demo.common.methods import VANILLA, label
-from demo.compare.race import race, recorded_race, recorded_rows
+from demo.compare.race import bars_so_far, race, recorded_race, recorded_rows
 from demo.compare.rows import Row, rows, table
 from demo.compare.run import Comparison, compare
 from demo.engine import Engine
@@ -100,7 +100,7 @@ def so_far(comparison: Comparison) -> dict[str, Any]:
         "box": gr.update(visible=True),
         "details": gr.update(visible=False),
         "verdict": told([counted]),
-        "race": race(rows(comparison)) | {"measuring": True},
+        "race": bars_so_far(rows(comparison)),
     }
 
 

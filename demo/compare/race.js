@@ -20,18 +20,22 @@ export function mount({ element, props, watch }) {
   let finish = 0; // seconds of the slowest lane
   add(root, tracks, note, add(el("div", "bar"), play, legend), texts);
 
-  function track({ lines, rank, over, tau }) {
+  function bar({ label, colour, seconds: took, over, tau }, longest) {
+    const [place, time] = [el("span", "place"), el("span", "time", seconds(took))];
+    const fill = el("progress", "", "", { ariaLabel: label, value: 1 });
+    fill.style.width = `${(100 * took) / longest}%`;
+    const row = add(el("li", "track"), el("span", "name", label), fill, time, el("span", "over", over));
+    add(tracks, add(row, el("span", "tau", tau), place));
+    row.style.setProperty("--lane", colour);
+    return { fill, time, place };
+  }
+
+  function track({ lines, rank }) {
     const lane = new Lane(lines[0].method, lines[0].label);
     lane.begin(lines[0], { lines: lines.slice(1) });
-    const [place, time] = ["place", "time"].map((name) => el("span", name));
-    const fill = el("progress", "", "", { ariaLabel: lines[0].label });
-    const row = add(el("li", "track"), el("span", "name", lines[0].label), fill, time, el("span", "over", over));
-    add(row, el("span", "tau", tau), place);
-    row.style.setProperty("--lane", lines[0].colour);
-    add(tracks, row);
     add(texts, lane.root);
     lane.draw(Infinity);
-    return { lane, fill, time, place, rank, total: lane.seconds, tokens: lane.pace[0] };
+    return { lane, rank, total: lane.seconds, tokens: lane.pace[0] };
   }
 
   function build() {
@@ -41,25 +45,25 @@ export function mount({ element, props, watch }) {
     texts.replaceChildren();
     root.hidden = !race;
     if (!race) return;
-    lanes = race.lanes.map(track);
-    together(lanes.map(({ lane }) => lane));
-    finish = Math.max(0, ...lanes.map(({ total }) => total));
-    const sharing = (place) => place !== null && lanes.filter(({ rank }) => rank === place).length > 1;
-    for (const one of lanes) {
-      one.called = one.rank === null ? "" : (sharing(one.rank) ? "= " : "") + PLACES[one.rank];
-      one.fill.style.width = `${(100 * one.total) / finish}%`;
+    root.dataset.race = race.id;
+    const longest = Math.max(...race.lanes.map((one) => one.seconds));
+    const drawn = race.lanes.map((one) => bar(one, longest));
+    if (race.measuring) {
+      root.dataset.state = "measuring";
+      note.textContent = "Each bar is the median of the runs so far, and changes with the next ones. They are replayed in the end.";
+      return;
     }
+    lanes = race.lanes.map((one, at) => ({ ...drawn[at], ...track(one) }));
+    together(lanes.map(({ lane }) => lane));
+    finish = Math.max(...lanes.map(({ total }) => total));
+    const sharing = (place) => place !== null && lanes.filter(({ rank }) => rank === place).length > 1;
+    for (const one of lanes) one.called = one.rank === null ? "" : (sharing(one.rank) ? "= " : "") + PLACES[one.rank];
     const which = race.repeats > 1 ? `the median of its ${race.repeats} runs` : "its run";
     const level = lanes.some(({ rank }) => sharing(rank)) ? " =: their runs overlap; more repeats may tell them apart." : "";
     const whose = race.recorded ? ` Recorded with the prompt “${race.recorded}”` : "";
-    note.textContent = race.measuring
-      ? "Each bar is the median of the runs so far, and changes with the next ones. They are replayed in the end."
-      : `A shorter bar is faster. Each ran alone; ${which} is replayed in real time.${level}${whose}`;
-    root.dataset.race = race.id;
+    note.textContent = `A shorter bar is faster. Each ran alone; ${which} is replayed in real time.${level}${whose}`;
     player.seek(Infinity);
-    play.hidden = race.measuring ?? false;
-    if (race.measuring) root.dataset.state = "measuring";
-    else if (!calm.matches) watchFor();
+    if (!calm.matches) watchFor();
   }
 
   function draw(at) {

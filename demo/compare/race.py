@@ -1,9 +1,10 @@
 """A comparison as a race: data for replaying each method's middle run.
 
 The value is {"id": changes with each race, "repeats": counted runs of each, "recorded": the prompt
-of one that came with the program, "measuring": whether runs are still to come, "lanes": [{"lines":
-of the run (common/tokens/view.py), "rank": its place, from 0; None after single runs, which cannot
-tell; "over", "tau": speed over plain decoding's, and tokens per call, in words}]}.
+of one that came with the program, "lanes": [{"label", "colour", "seconds", "over", "tau": speed
+over plain decoding's, and tokens per call, in words; "lines": of the run (common/tokens/view.py),
+"rank": its place, from 0; None after single runs, which cannot tell}]}. While runs are still to
+come, it has "measuring", and no lane has lines or a rank.
 """
 
 from collections.abc import Sequence
@@ -12,7 +13,7 @@ from secrets import token_hex
 from typing import Any
 
 from demo.common.figures import Spread, places
-from demo.common.methods import VANILLA
+from demo.common.methods import VANILLA, colour
 from demo.common.tokens.view import feed_of
 from demo.compare.rows import Row, rows
 from demo.compare.run import Comparison
@@ -24,14 +25,28 @@ def race(rows: Sequence[Row]) -> dict[str, Any]:
     """The view's value, a lane per row, whose trace has its words."""
     runs = max(row.runs for row in rows)
     rates = {row.method: row.rate for row in rows if row.rate}
-    found, plain = places(rates) if runs > 1 else {}, rates.get(VANILLA)
+    found = places(rates) if runs > 1 else {}
     lanes = [
-        {"lines": feed_of(row.trace, row.method), "rank": found.get(row.method),
+        {**lane, "lines": feed_of(row.trace, row.method), "rank": found.get(row.method)}
+        for row, lane in zip(rows, _bars(rows), strict=True)
+    ]
+    return {"id": token_hex(4), "repeats": runs, "lanes": lanes}
+
+
+def bars_so_far(rows: Sequence[Row]) -> dict[str, Any]:
+    """The view's value while runs are still to come: bars alone, which are little to send."""
+    return {"id": token_hex(4), "measuring": True, "lanes": _bars(rows)}
+
+
+def _bars(rows: Sequence[Row]) -> list[dict[str, Any]]:
+    plain = next((row.rate for row in rows if row.method == VANILLA), None)
+    return [
+        {"label": row.label, "colour": colour(row.method),
+         "seconds": sum(row.trace.seconds.values()),
          "over": f"{row.rate.over(plain).middle:.2f} × plain" if row.rate and plain else "",
          "tau": f"{row.tau.middle:.2f} tokens per call" if row.tau else ""}
         for row in rows
     ]  # fmt: skip
-    return {"id": token_hex(4), "repeats": runs, "lanes": lanes}
 
 
 def recorded_race() -> dict[str, Any] | None:

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import chain
 
+from demo.common.charts import middle
 from demo.common.measure import Measured, Progress, measure, turns
 from demo.common.methods import RIVAL, VANILLA, ordered
 from demo.engine import Engine, Request
@@ -63,18 +63,12 @@ def compare(engine: Engine, comparison: Comparison, should_stop: Stop) -> Iterat
     """Fill a comparison run by run, yielding progress. UserError before the first yield."""
     methods = comparison.methods
     requests = {method: comparison.request(method) for method in methods}
-    for step in measure(engine, requests, comparison, should_stop, VANILLA not in methods):
-        _in_words(engine, comparison)
-        yield step
-    _in_words(engine, comparison)
+    try:
+        yield from measure(engine, requests, comparison, should_stop, VANILLA not in methods)
+    finally:  # what is finished can be shown though a run fails
+        for traces in filter(None, comparison.traces.values()):
+            record_words(middle(traces), engine.target(comparison.asked.target).tokenizer)
     comparison.parted = partings(engine, comparison)
-
-
-def _in_words(engine: Engine, comparison: Comparison) -> None:
-    """Keep the words of new runs in their traces, so that they can be shown."""
-    for trace in chain(*comparison.traces.values()):
-        if "words" not in trace.about:
-            record_words(trace, engine.target(comparison.asked.target).tokenizer)
 
 
 def partings(engine: Engine, comparison: Comparison) -> dict[str, Exactness]:
