@@ -15,6 +15,8 @@ ADDRESS, READY = "?tab=benchmarks", "#bench-paper .paper"
 FIRST_SCREEN = """places => places
   .map(place => document.querySelector(place).getBoundingClientRect().top)
   .filter((top, at, all) => top < window.innerHeight && top > (all[at - 1] ?? 0)).length"""
+STRIPES = """() => [...document.querySelectorAll('#bench-speed .point path')]
+  .map(path => path.style.fill).filter(fill => fill.includes('url'))"""
 SEEN_WHOLE = """() => [...document.querySelectorAll('table.beside')].every(
   table => table.getBoundingClientRect().right <= window.innerWidth)"""
 
@@ -59,6 +61,8 @@ def test_charts_have_the_numbers_of_the_recording_that_is_chosen(page, monkeypat
         assert can_be_read(page, ".bench-chart .note p", ".record-claims p", "#bench-paper p", "td")
         assert page.evaluate(SEEN_WHOLE)
         keep_picture(page, "benchmarks")
+    stripes = page.evaluate(STRIPES)  # they stay though the address changes
+    assert stripes and all(fill.startswith('url("#') for fill in stripes)
     page.click("#bench-more > button")
     draft, verify, *_ = chart(page, "bench-times")["data"]
     seconds = {shown(name): found["seconds"] for name, found in first.methods.items()}
