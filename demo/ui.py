@@ -37,8 +37,8 @@ TABS = (live, compare, inside, tli, network, results, lesson)
 
 TITLE = "Mixture of Attentions, live"
 ABOUT = (
-    "Speculative decoding: a small drafter guesses, a larger model checks. The text is the larger "
-    "model’s own."
+    "Speculative decoding: a small drafter guesses, a larger model, the target, checks. The text "
+    "is the target’s own."
 )
 IDS = tuple(module.ID for module in TABS)
 HELP = (

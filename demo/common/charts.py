@@ -141,17 +141,13 @@ def middle(traces: Sequence[Trace]) -> Trace:
     return ordered[(len(ordered) - 1) // 2]
 
 
-def dash(method: str) -> str:
-    return MIXED if method.endswith(LOOKUP) else DASHES.get(method, "solid")
-
-
 def latency(runs: Mapping[str, Trace]) -> go.Figure:
     drawn, words = [], []
     for method, trace in runs.items():
         tokens, seconds = growth(trace)
         name = label(method)
         hover = f"{name}: %{{x}} tokens after %{{y:.3f}} s"
-        shape = {"dash": dash(method)}
+        shape = {"dash": MIXED if method.endswith(LOOKUP) else DASHES.get(method, "solid")}
         drawn.append(line(tokens, seconds, name, colour(method), hover, line=shape))
         words.append(f"{name} {seconds[-1]:.2f} s")
     title = "Latency: seconds until each token"

@@ -14,7 +14,7 @@ export function mount({ element, props, watch }) {
   const play = button("quiet-button play", "Play", () => (player.playing ? pause() : start()));
   const tracks = el("ol", "tracks");
   const texts = el("div", "texts");
-  const legend = legendOf(["accepted", "guessed right"], ["plain", "the model’s own"]);
+  const legend = legendOf(["accepted", "guessed right"], ["plain", "the target’s own"]);
   const player = new Player(draw);
   let lanes = []; // {lane, fill, time, place}
   let finish = 0; // seconds of the slowest lane

@@ -19,7 +19,7 @@ from moa_core.decoding.tree import AUTO, TreeSettings
 from moa_core.decoding.verify import Sampling
 
 ID, TITLE = "compare", "Side by side"
-ABOUT = "MoA: this page’s drafter. EAGLE-2: the usual rival. Plain: the model alone."
+ABOUT = "MoA: this page’s drafter. EAGLE-2: the usual rival. Plain: the target alone."
 
 # The controls, in the order in which events send them.
 NAMES = (

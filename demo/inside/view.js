@@ -1,11 +1,11 @@
 // Moving between the cycles of a trace. `props.trace` is the JSON of demo/inside/view.py, `props.value`
 // the place of the cycle that is shown.
-import { add, button, clamped, el, many, pairList, putBeside, quoted, tipBox } from "../common/static/dom.js";
+import { add, button, clamped, el, many, quoted, tipBox } from "../common/static/dom.js";
 import { onTab, showResults } from "../common/static/page.js";
 import { legendOf, mark } from "../common/tokens/view.js";
-import { Tree, WIDE } from "../common/tree/tree.js";
 import { wantedCycle } from "../live/run.js";
-import { facts, sentence, spoken, verdict } from "./words.js";
+import { Pointed } from "./pointed.js";
+import { sentence } from "./words.js";
 
 const SHOWN = 240; // characters of text before the cycle
 const mean = (cycles) => (cycles.reduce((sum, { emitted }) => sum + emitted, 0) / cycles.length).toFixed(2);
@@ -14,7 +14,6 @@ export function mount({ element, props, watch, trigger }) {
   const root = element.firstElementChild;
   let trace = null;
   let place = 0;
-  let nodes = [];
   let pressed = wantedCycle(); // the cycle of a word of the stage, whose press may have opened this tab first
 
   // ---- the frame: controls, text, tree, figures ----
@@ -48,23 +47,20 @@ export function mount({ element, props, watch, trigger }) {
     legendOf(["accepted", "accepted guess"], ["rejected", "rejected guess"], ["bonus", "the target’s own"], ["root", "root: the newest token"]),
     el("li", "", "Percentages: the drafter’s; on orange tokens, the target’s"),
   );
-  const own = new Tree();
-  const ariaLabel = "Draft tree. Arrow keys move between its guesses.";
-  const tree = add(el("div", "own tree draft-tree", "", { role: "group", ariaLabel }), own.svg);
-  const other = new Tree(WIDE, { role: "img" });
+  const tip = tipBox();
+  const own = new Pointed(root, tip, "own tree draft-tree");
+  const other = new Pointed(root, tip, "tree draft-tree");
   const beside = el("p", "sentence");
-  const frame = add(el("div", "tree draft-tree", "", { tabIndex: 0 }), other.svg);
   const more = button("quiet-button", "", () => {
     press("#measure");
     offer();
   });
-  const rival = add(el("div", "rival"), beside, more, frame);
-  own.refill(() => trace && show(place));
-  const tip = tipBox();
+  const rival = add(el("div", "rival"), beside, more, other.box);
+  own.tree.refill(() => trace && show(place));
   const doing = matchMedia("(hover: none)").matches ? "Tap a guess" : "Point at a guess, or use Tab and the arrow keys,";
   const hint = el("p", "hint", `${doing} to see its probabilities.`);
   const idea = el("p", "hint");
-  const pair = add(el("div", "pair"), add(el("div"), said, tree, hint), rival);
+  const pair = add(el("div", "pair"), add(el("div"), said, own.box, hint), rival);
   add(root, idea, controls, before, legend, pair, about, tip);
 
   // ---- one cycle ----
@@ -94,16 +90,6 @@ export function mount({ element, props, watch, trigger }) {
     before.scrollTop = before.scrollHeight;
   }
 
-  function paintTree(cycle) {
-    point();
-    nodes = own.draw(cycle, trace.texts);
-    for (const node of nodes) {
-      const ariaLabel = spoken(cycle, node, trace.texts);
-      Object.assign(node.drawn, { role: "img", tabIndex: node.index ? -1 : 0, ariaLabel });
-    }
-    [tree.scrollLeft, tree.scrollTop] = [0, 0];
-  }
-
   // Another method's cycle at the same place of the same text: the one that wrote the token after it.
   function paintRival({ at }) {
     const { method, cycles, texts } = trace.rival;
@@ -114,8 +100,7 @@ export function mount({ element, props, watch, trigger }) {
     const words = `${method}’s cycle ${same + 1} ${begun}: ${sentence(cycle, texts)}`;
     const means = [trace, trace.rival].map((one) => `${one.method} ${mean(one.cycles)}`);
     beside.textContent = `${words} Tokens per cycle in the whole run: ${means.join(", ")}.`;
-    other.svg.ariaLabel = words;
-    other.draw(cycle, texts);
+    other.show(cycle, texts, `${method}’s draft tree`);
   }
 
   function show(wanted) {
@@ -128,7 +113,7 @@ export function mount({ element, props, watch, trigger }) {
     const [draft, verify] = cycle.ms.map((ms) => `${ms.toFixed(ms < 10 ? 2 : 1)} ms`);
     said.textContent = `${trace.method}: ${words} ${draft} to draft, ${verify} to verify.`;
     paintText(cycle);
-    paintTree(cycle);
+    own.show(cycle, trace.texts, "Draft tree");
     if (trace.rival) paintRival(cycle);
     root.dataset.cycle = String(place);
     props.value = place; // the server asks for it when it looks inside the drafter
@@ -137,75 +122,6 @@ export function mount({ element, props, watch, trigger }) {
   // ---- moving ----
 
   slider.addEventListener("input", () => show(Number(slider.value) - 1));
-
-  // ---- pointing at a node ----
-
-  const nodeOf = (target) => {
-    const group = target.closest?.(".node");
-    return group ? nodes[Number(group.dataset.index)] : null;
-  };
-
-  // Without a node the tip goes.
-  function point(node) {
-    tip.hidden = !node;
-    if (!node) return;
-    const cycle = trace.cycles[place];
-    const list = pairList(facts(cycle, node, trace.texts));
-    const head = add(el("p"), el("b", "", quoted(trace.texts[node.token])), " ");
-    add(head, verdict(cycle, node, trace.texts));
-    tip.replaceChildren(head, list);
-    putBeside(tip, root, spotOf(node.drawn.getBoundingClientRect()));
-  }
-
-  // Right of the tree, else below or above it, else at the node: the tip hides no other node if it can.
-  function spotOf(node) {
-    const [whole, around, edge] = [own.svg, root, tree].map((one) => one.getBoundingClientRect());
-    const right = whole.right + 12;
-    if (right + tip.offsetWidth < around.right) return new DOMRect(right, node.top - 8);
-    const room = Math.max(edge.top, window.innerHeight - edge.bottom);
-    return room > tip.offsetHeight + 16 ? new DOMRect(node.left, edge.top, 0, edge.height) : node;
-  }
-
-  function reach(node) {
-    for (const one of nodes) one.drawn.tabIndex = one === node ? 0 : -1;
-    node.drawn.focus();
-    node.drawn.scrollIntoView({ block: "nearest", inline: "nearest" });
-  }
-
-  for (const kind of ["pointerover", "focusin"]) {
-    tree.addEventListener(kind, (event) => {
-      const node = nodeOf(event.target);
-      if (node) point(node);
-    });
-  }
-  tree.addEventListener("pointerout", (event) => {
-    const { activeElement } = document; // the tip of the node that has the keyboard comes back
-    if (nodeOf(event.target)) point(tree.contains(activeElement) && nodeOf(activeElement));
-  });
-  for (const kind of ["focusout", "scroll"]) tree.addEventListener(kind, () => point());
-  tree.addEventListener("click", (event) => {
-    const node = nodeOf(event.target);
-    if (node) reach(node);
-  });
-
-  tree.addEventListener("keydown", (event) => {
-    const node = nodeOf(event.target);
-    if (event.key === "Escape") return point();
-    if (!node) return;
-    const column = nodes.filter((one) => one.level === node.level);
-    column.sort((one, other) => one.row - other.row);
-    const at = column.indexOf(node);
-    const next = {
-      ArrowRight: node.children[0],
-      ArrowLeft: nodes[node.parent],
-      ArrowDown: column[at + 1],
-      ArrowUp: column[at - 1],
-      Home: nodes[0],
-    };
-    if (!(event.key in next)) return;
-    event.preventDefault();
-    if (next[event.key]) reach(next[event.key]);
-  });
 
   // ---- a trace comes, the tab is opened ----
 
@@ -219,7 +135,7 @@ export function mount({ element, props, watch, trigger }) {
     about.textContent = `${trace.about}; prompt ${quoted(plain(trace.prompt).trim())}`;
     slider.max = trace.cycles.length;
     if (!trace.rival?.cycles.length) trace.rival = null;
-    frame.hidden = !trace.rival;
+    other.box.hidden = !trace.rival;
     offer();
     show(wanted());
     pressed = null;

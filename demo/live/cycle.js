@@ -64,7 +64,6 @@ export class Cycle {
   /** plain: ms of plain decoding for a token, where they are known; name: which cycle it is. */
   show(line, plain = null, name = `Cycle ${line.cycle + 1}.`) {
     if (line === this.line && plain === this.plain && name === this.name) return;
-    this.still();
     Object.assign(this, { line, plain, name });
     this.again.disabled = !line.tree;
     if (line.tree) {
@@ -88,7 +87,6 @@ export class Cycle {
   /** Once more, slowly: drafted, checked, kept. box: its words, unjudged meanwhile. */
   slowly(box) {
     this.still();
-    if (!this.line?.tree) return;
     this.box = box;
     box?.classList.add("unjudged");
     this.#phase("drafted");

@@ -4,6 +4,8 @@ import { many } from "../common/static/dom.js";
 import { figure, perSecond } from "../common/race/lane.js";
 import { ENDINGS } from "../common/tokens/view.js";
 
+const AUTO = "trees that size themselves"; // by measured times
+
 /** The headline, in parts. Nothing is claimed before the end, and then only what is known. */
 export function headline(stage) {
   const { drafter, frame } = stage;
@@ -26,18 +28,18 @@ export function costs(stage) {
 /** How the run ended, and with what it was drafted. */
 export function remarks({ drafter, complete }) {
   if (drafter.view.link && drafter.root.dataset.link !== "lost") return [];
-  return [complete && repeats(drafter.view.written), ENDINGS[drafter.ended?.end], drafter.head?.by].filter(Boolean);
+  const by = drafter.head?.by ?? "";
+  const varies = by.endsWith(AUTO) ? ", so calls vary from run to run" : "";
+  return [complete && repeats(drafter.view.written), ENDINGS[drafter.ended?.end], by + varies].filter(Boolean);
 }
 
 /** In sentences: how many guesses were right, what that saved, what it cost, and what a cut did. */
 export function summary(stage) {
   const { drafter } = stage;
-  const trees = drafter.cycles.flatMap(({ tree }) => tree ?? []);
-  const sum = (of) => trees.reduce((all, tree) => all + of(tree), 0);
-  const [all, right] = [sum(({ texts }) => texts.length - 1), sum(({ path }) => path.length)];
+  const [right, wrong] = drafter.guesses;
   const saved = drafter.ended ? plainly([...calls(stage), ...text(stage)]).replace(/\.? ?$/, ".") : "";
-  const guesses = `A wrong guess costs time, but changes no word: the target accepted ${right} of ${all}.`;
-  return [all && guesses, saved, gain(stage), drafter.view.link].filter(Boolean);
+  const guesses = `A wrong guess costs time, but changes no word: the target accepted ${right} of ${right + wrong}.`;
+  return [right + wrong && guesses, saved, gain(stage), drafter.view.link].filter(Boolean);
 }
 
 /** The words of a headline's parts. */
@@ -46,7 +48,7 @@ export const plainly = (parts) => parts.map((part) => part.textContent ?? part).
 function now({ drafter, live, coming, player, written }) {
   const { head, root, calls: heard, cycles, all } = drafter;
   if (live && !heard) return coming;
-  if (!head) return "Press Run: a drafter guesses, the model checks.";
+  if (!head) return "Press Run: a drafter guesses, the target checks.";
   if (!live && !player.playing) return cycles.length ? `After cycle ${cycles.length} of ${all.length}.` : "The first call only reads the prompt: nothing is guessed yet.";
   if (root.dataset.link === "lost") return `The connection is cut: the drafter ${written ? "has come to its end, and waits for the target" : "writes on alone, unchecked"}.`;
   if (head.method === "vanilla") return "Plain decoding: one word per model call.";
@@ -75,7 +77,7 @@ function speed(stage) {
   if (typeof over === "string") return [`, ${over} here: by how much changes from run to run.`];
   const shown = figure("speedup", over, `${over.toFixed(over < 0.95 ? 2 : 1)}×`);
   shown.classList.toggle("slower", over < 1);
-  const runs = ` (${many(measured.runs, "run")}).`;
+  const runs = ` on this prompt (${many(measured.runs, "run")}).`;
   return over < 1 ? [", slower: ", shown, ` the speed${runs}`] : [", ", shown, ` as fast${runs}`];
 }
 

@@ -6,15 +6,13 @@ import { Cut } from "./cut.js";
 import { files } from "./files.js";
 import { summary } from "./headline.js";
 import { Link } from "./link.js";
+import { methodOf, named, order } from "./settings.js";
 import { Speed } from "./speed.js";
 import { Stage } from "./stage.js";
 
 const KEPT = "moa-run"; // its name in kept.js
 const ARMED = 12; // tokens of a run that is cut by arrangement
 const SETTLED = 250; // ms without a change of the settings
-const HERE = inClass ? 600 : 60; // seconds that a run in this browser waits for the connection
-const READ = 1000 / 15; // ms for a token that is written alone: to be read, and to be joined again
-const NAMES = ["target", "prompt", "method", "tli", "auto_tree", "depth", "breadth", "budget", "tokens", "temperature", "top_p", "seed"];
 
 let stage = null;
 let link = null;
@@ -66,9 +64,6 @@ export function mountCut({ element }) {
 
 let newest = {}; // as last heard
 let wrong = ""; // those that were refused, whose message goes when they are changed
-
-const named = (list) => Object.fromEntries(NAMES.map((name, at) => [name, list[at]]));
-const methodOf = ({ method, tli }) => (method === "moa" ? `moa-n${tli}` : method);
 
 export function changed(...list) {
   newest = named(list);
@@ -209,21 +204,12 @@ function refused({ said, kind }) {
 async function runHere(settings) {
   const mine = now;
   try {
-    const { method, prompt, temperature, top_p, seed } = settings;
-    const ids = await device.ids(prompt);
+    const ids = await device.ids(settings.prompt);
     if (now !== mine || !mine.doing) return; // stopped meanwhile
-    const { depth, breadth, budget } = settings.auto_tree ? device.tree : settings; // no tree sizes itself here
-    const label = document.querySelector("#method input").value;
-    const head = {
-      run: String(Date.now()), method: methodOf(settings), label, prompt, colour: `var(--${method}-mark)`,
-      by: `${label}, tree ${depth}-${breadth}-${budget}, drafted in this browser`, patience: HERE,
-    };
+    const [head, asked] = order(device, settings, ids, told.armed ? ARMED : Infinity);
     stage.begin("drafter", head, { badge: "drafted in this browser", arrival: true });
     device.tell("mend");
-    device.tell("run", {
-      cutAt: told.armed ? ARMED : Infinity, pause: READ, patience: 1000 * HERE, prompt: ids, count: settings.tokens,
-      tree: { depth, breadth, budget }, sampling: { temperature, top_p, seed, top_k: 0 },
-    });
+    device.tell("run", asked);
   } catch (error) {
     refused({ said: error.message, kind: "error" });
   }

@@ -10,7 +10,7 @@ import { Cycle } from "./cycle.js";
 import { costs, headline, plainly, remarks } from "./headline.js";
 import { Ran } from "./ran.js";
 
-const ALONE = "Without: the model alone";
+const ALONE = "Without: the target alone";
 const WAITING = "Waiting for the first token.";
 const LATER = "Runs next, alone, so that neither slows the other.";
 
@@ -58,18 +58,23 @@ export class Stage {
     this.play = press("▶", "Play", () => this.#toggle());
     this.on = press("›", "Next cycle", () => this.#step(1));
     this.count = el("span", "count");
-    const rejected = button("quiet-button", "Show rejected guesses", () => {
-      const shown = this.drafter.root.classList.toggle("with-rejected");
-      rejected.textContent = shown ? "Hide rejected guesses" : "Show rejected guesses";
+    const rejected = press("Show", "Show rejected guesses", () => {
+      const verb = this.drafter.root.classList.toggle("with-rejected") ? "Hide" : "Show";
+      Object.assign(rejected, { textContent: verb, ariaLabel: `${verb} rejected guesses` });
     });
+    rejected.title = "In the text: of each model call, the likeliest guesses that were wrong";
+    const seen = (place) => () => this.drafter.view.text.querySelectorAll(place).length;
     this.key = [
-      ["accepted", "guessed right", ".accepted"], ["plain", "the model’s own", ".first, .bonus"],
-      ["offline", "unchecked, may be wrong", ".offline"], ["confirmed", "confirmed by the model", ".confirmed"],
-      ["changed", "corrected by the model", ".changed"],
+      ["accepted", "guessed right", seen(".accepted:not(.confirmed)")], ["rejected", "guessed wrong", () => this.drafter.guesses[1]],
+      ["plain", "the target’s own", seen(".first, .bonus:not(.confirmed)")],
+      ["offline", "unchecked, may be wrong", seen(".offline")], ["confirmed", "confirmed by the target", seen(".confirmed")],
+      ["changed", "corrected by the target", seen(".changed")],
     ].map(([kind, words, counted]) => [add(sample(kind, words), " ", el("b")), counted]);
-    const [right, own, ...alone] = this.key.map(([node]) => node);
-    const legend = add(el("ul", "legend"), right, own, add(el("li"), el("span", "edge"), " ends a model call"), ...alone);
-    return add(el("div", "pacer"), this.back, this.play, this.on, this.count, legend, rejected);
+    const [right, wrong, own, ...alone] = this.key.map(([node]) => node);
+    add(wrong, rejected);
+    const edge = add(el("li"), el("span", "edge"), " ends a model call");
+    const legend = add(el("ul", "legend"), right, wrong, own, edge, ...alone);
+    return add(el("div", "pacer"), this.back, this.play, this.on, this.count, legend);
   }
 
   // ---- runs come ----
@@ -77,7 +82,7 @@ export class Stage {
   empty() {
     this.player.pause();
     Object.assign(this, { measured: null, live: false, shown: null, how: "done", pinned: null, held: null });
-    this.key.forEach(([node], at) => (node.hidden = at > 1));
+    this.key.forEach(([node], at) => (node.hidden = at > 2));
     this.root.dataset.alone = this.root.dataset.measured = "";
     this.drafter.empty("Press Run: the text appears here.");
     this.plain.empty();
@@ -265,9 +270,9 @@ export class Stage {
     const small = this.stale ? [this.whose] : remarks(this);
     this.said.textContent = this.said.title = small.join(" · ");
     for (const [node, counted] of this.key) {
-      const { length } = this.drafter.view.text.querySelectorAll(counted);
-      node.hidden &&= !length;
-      node.lastChild.textContent = String(length || "");
+      const count = counted();
+      node.hidden &&= !count;
+      node.querySelector("b").textContent = String(count || "");
     }
   }
 
@@ -304,7 +309,6 @@ export class Stage {
   }
 
   #slowly() {
-    if (!this.shown) return;
     if (!this.live) this.#still();
     this.veil(false);
     this.cycle.slowly(this.drafter.view.text.querySelector(`[data-cycle="${this.shown.cycle}"]`));

@@ -5,7 +5,7 @@ import { classroom } from "./classroom.js";
 
 const PLACES = [
   ["#ask", "A small drafter guesses several words ahead, and a larger model, the target, checks all the guesses at once. Write a prompt, or choose an example, and press Run."],
-  [".lane[data-lane=drafter]", "The drafter’s run, in real time. Underlined: words that were guessed right; the others are the model’s own."],
+  [".lane[data-lane=drafter]", "The drafter’s run, in real time. Underlined: words that were guessed right; the others are the target’s own."],
   [".lane[data-lane=plain]", "Plain decoding of the same prompt: one model call for each word. It runs after the drafter, so that neither slows the other."],
   ["[data-stage=tree]", "One cycle: the drafter guesses a tree of words, and one model call checks it. The longest path that agrees is kept, plus one word from the target. The bars show where its time goes."],
   ["#how", "Choose another drafter, or the number N of target layers that MoA borrows. With more, guesses may get better, but each takes longer."],

@@ -12,7 +12,6 @@ from moa_core.bench.link import DIRECT
 from moa_core.bench.records import ALL, Row, select
 
 CUT = "% of the answer verified before the cut"
-LIKED = "How plausible the target finds offline text", "log-probability per token"
 
 
 def records_html(found: dict[str, Row]) -> str:
@@ -65,7 +64,7 @@ def right_answers(one: Row) -> str:
 
 def recorded_charts(found: dict[str, Row]) -> list[go.Figure]:
     """Plausibility after a cut, and time per token over links, as far as recorded."""
-    title, unit = LIKED
+    title, unit = "How plausible the target finds offline text", "log-probability per token"
     made = [
         lines(select(one["rows"], kind=ALL), "cut", "log_prob", title, CUT, unit, 100)
         for one in found.values()

@@ -24,9 +24,9 @@ INTRO = (
     "the drafter writes on alone; the target checks and corrects that text later.</p>"
 )
 TRIPS = (
-    '<p class="conclusion"></p><label>Round trip to the server '
+    '<p class="conclusion"></p><p class="streamed"></p><label>Round trip to the server '
     '<input type="range" min="0" max="200" step="5"></label><div class="bars"></div>'
-    '<p class="streamed"></p><p class="note"><i class="bar draft"></i> On the way: computed. '
+    '<p class="note"><i class="bar draft"></i> On the way: computed. '
     '<i class="bar verify"></i> In the models: <span class="whence">measured, like the number of '
     "calls, in another, uncut recording with both models on one machine.</span></p>"
 )

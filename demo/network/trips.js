@@ -29,10 +29,10 @@ export function mount({ element, props: { runs, trip: first, ratio } }) {
   function draw() {
     const away = runs.map(([, calls]) => (calls * trip.value) / 1000);
     const whole = runs.map(([, , here], at) => here + away[at]);
-    const [ours, [asked, stream]] = [whole[0], whole.slice(-2)];
+    const [ours, stream] = [whole[0], whole.at(-1)];
     const [speed, but] = stream < ours ? ["faster", "but"] : ["no faster", "and"];
-    said.textContent = `At ${trip.value} ms a round trip, ${whose} takes ${seconds(ours)} with a drafter here, ${seconds(asked)} if the server is asked for each token.`;
-    streaming.textContent = `A server that streams is ${speed} (${seconds(stream)}) ${but} stops when the connection is gone; the drafter writes on, though one this small soon repeats itself.`;
+    said.textContent = `At ${trip.value} ms a round trip, ${whose} takes ${seconds(ours)} with a drafter here.`;
+    streaming.textContent = `Streaming is ${speed} (${seconds(stream)}), ${but} a cut stops it. The drafter here writes on, though one this small soon repeats itself.`;
     const bar = (kind, value) => el("span", `bar ${kind}`, "", { style: `width: ${(100 * value) / Math.max(...whole)}%` });
     bars.replaceChildren(...runs.flatMap(([name, calls, here], at) => [
       el("p", "", `${name}: ${many(calls, "round trip")} × ${trip.value} ms = ${seconds(away[at])}${here ? `, and ${seconds(here)} in the models` : ""}`),

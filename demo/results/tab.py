@@ -20,7 +20,7 @@ NOTHING = (
 FIRST = "Auto trees float32"  # the recording of the page's own settings
 SETTINGS = (
     "Trees that size themselves: as many guesses at once as pay off. One tree: equally many for "
-    "every method. float32, int8: how exactly the model computes; int8 is faster. AVX2: an older "
+    "every method. float32, int8: how exactly the target computes; int8 is faster. AVX2: an older "
     "processor. Sampled: with random choice."
 )
 
@@ -41,9 +41,9 @@ def build(_: Shared) -> None:
 def _recorded(there: list[Recording]) -> None:
     first = there[0]
     said = words(texts.headline(first), elem_id="bench-claims")
+    named = words(texts.methods(first), elem_classes="note")
     with gr.Row(elem_id="bench-charts"):
         plots = [_plot(first, name) for name in list(CHARTS)[:2]]
-    named = words(texts.methods(first), elem_classes="note")
     choice = gr.Dropdown(
         [(texts.title(one), one.name) for one in there], value=first.name, info=SETTINGS,
         label="The same with other settings", elem_id="bench-recording", filterable=False,

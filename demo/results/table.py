@@ -34,10 +34,10 @@ NOTES = {  # below each chart: how to read it
     "times": "Without the prompt’s call. “Other”: acceptance, cache and so on.",
 }
 METHODS = (
-    "<b>MoA</b>: this page’s drafter; N: layers borrowed from the model (N\u00a0=\u00a01 was "
-    "trained least, N\u00a0=\u00a03 longest). <b>EAGLE</b>: drafters of others, as large, trained "
-    "here on the same text. <b>N-gram lookup</b>: untrained, it repeats the text so far. "
-    "<b>Striped</b>: a drafter and lookup in one tree. <b>Plain</b>: the model alone."
+    "<b>MoA</b>, <b>EAGLE</b>: trained drafters, equally large, taught by the same text; N: layers "
+    "of the target that MoA borrows (N\u00a0=\u00a01 was trained least, N\u00a0=\u00a03 longest). "
+    "<b>N-gram lookup</b>: untrained, it repeats the text so far. <b>Striped</b>: a drafter and "
+    "lookup in one tree. <b>Plain</b>: the target alone."
 )
 MEDUSA = " <b>Medusa</b>: a method of others, smaller, and trained less."
 OTHERS = " <b>transformers, llama.cpp, OpenVINO</b>: other programs, without our drafters."
@@ -138,8 +138,8 @@ def pace(found: dict[str, Any], other: dict[str, Any]) -> int:
 
 
 def conclusion(recording: Recording) -> tuple[str, str, str]:
-    """MoA against the model alone and against other drafters, alone and with n-gram lookup; how
-    many methods make the model faster; what MoA gains by kind of prompt."""
+    """MoA against the target alone and against other drafters, alone and with n-gram lookup; how
+    many methods make the target faster; what MoA gains by kind of prompt."""
     drafting = {name: found for name, found in recording.methods.items()
                 if found.get("speedup") and found.get("tree") and name != VANILLA}  # fmt: skip
     order = sorted(drafting, key=lambda name: -drafting[name]["speedup"])
@@ -152,7 +152,7 @@ def conclusion(recording: Recording) -> tuple[str, str, str]:
     if mine := next((name for name in alone if family(name) == "moa"), ""):
         but = f" ({PACES[paces[mine]]})" * (paces[mine] < 1)
         said = [
-            f"{label(mine)} writes at {_over(drafting, [mine])} the speed of the model alone{but}"
+            f"{label(mine)} writes at {_over(drafting, [mine])} the speed of the target alone{but}"
         ]
         for place, word in PLACES.items():
             there = [label(name) for name in alone if family(name) != "moa"
@@ -168,7 +168,7 @@ def conclusion(recording: Recording) -> tuple[str, str, str]:
     which = f"{count} of {len(order)}" if rest else f"all {count}"
     same = all(found.get("identical_to_vanilla") == 1 for found in drafting.values())
     counted = (
-        f"Against the model alone, {which} methods with guesses are {PACES[most]}{told}."
+        f"Against the target alone, {which} methods with guesses are {PACES[most]}{told}."
         + " The text stays the same." * same + _why_train(drafting, mixed)
     )  # fmt: skip
     return ". ".join(sentences) + ".", counted, by_kind(recording, mine)
@@ -182,8 +182,8 @@ def _why_train(drafting: dict[str, dict[str, Any]], mixed: Sequence[str]) -> str
     more = [100 * (drafting[name]["speedup"] / lookup["speedup"] - 1) for name in mixed]
     share = " to ".join(dict.fromkeys((f"{min(more):.0f}", f"{max(more):.0f}")))
     return (
-        f" Why train a drafter? N-gram lookup alone reaches {lookup['speedup']:.2f} ×; joined with "
-        f"a trained drafter, {share} % more."
+        f" N-gram lookup, which needs no training, reaches {lookup['speedup']:.2f} × alone; a "
+        f"trained drafter adds {share} % to it."
     )
 
 
@@ -245,9 +245,8 @@ def headline(recording: Recording) -> str:
     level = f" “Level”: {near if once else 'their runs overlap'}." * (PLACES[0] in short)
     return (
         f'<div class="record-claims"><p class="conclusion">{escape(short)}</p>'
-        f"<p>{escape(which + level)}</p>"
+        f"<p>{escape(' '.join(filter(None, (which + level, kinds))))}</p>"
         f"<details><summary>How it was measured</summary><p>{escape(made(recording))}</p>"
-        f"<p>{escape(kinds)}</p>"
         f"<p><b>{escape(recording.name)}</b>: {escape(claim(recording))}</p>"
         f"<p>Recorded {escape(recording.date)}, commit {escape(recording.commit)}. Compare speeds "
         f'within one recording only.</p><pre tabindex="0">{escape(recording.command)}</pre>'

@@ -8,11 +8,9 @@ LEFT, RIGHT, WIDE = 8, 240, 124  # columns of target and drafter
 MIDDLE = 166  # where LSA stands
 OWN, EMBED = 178, 226  # heights of the drafter's own part, and of the embeddings
 KEY = (
-    "Orange: parts of the target that the drafter uses, too; head and embeddings for every N. "
-    "Embeddings turn tokens into numbers; "
-    "the head turns numbers into the next token. Dashed blue: the drafter’s own. Layer "
-    "self-attention (LSA) sums up all layers in a memory; cross-attention (CA) reads the memory, "
-    "self-attention (SA) reads the text."
+    "Orange: parts of the target that the drafter uses, too. Dashed blue: its own. Layer "
+    "self-attention (LSA) sums up what all layers know of each token; cross-attention (CA) reads "
+    "that, self-attention (SA) the newest words."
 )
 
 
@@ -32,7 +30,7 @@ def layers(tli: int, name: str = "layers") -> str:
         *_column(LEFT, "Target", borrowed + rest, "layer 1", "sure", "verified text"),
         text(below, TOP + STEP * len(LAST) + 16, "⋮", "middle"),
         line(middle, OWN, middle, entry, "to"),
-        *_column(RIGHT, "Drafter", borrowed, "SA and CA", "drafter dashed",
+        *_column(RIGHT, "Drafter", borrowed, "its own CA, SA", "drafter dashed",
                  "newest token, guesses"),
         *_between(tli), width=372,
     )  # fmt: skip

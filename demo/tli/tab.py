@@ -30,8 +30,8 @@ TREE = TreeSettings(5, 4, 11)  # one tree for all, so that only N differs
 TOKENS, REPEATS = 96, 3  # of a comparison: it has many runs
 RECORDED = "Same tree float32"  # the benchmark with this tree
 ABOUT = (
-    "N is the number of the target’s last layers that each guess also runs through (target layer "
-    "inference, TLI)."
+    "A drafter may borrow the target’s last N layers: each guess then runs through them, too "
+    "(target layer inference, TLI). That makes guesses better, but slower. Does it pay?"
 )
 CARD = "drafters.txt"  # the page's copy of the drafters' card
 # Of the drafters that come with the program.
@@ -53,20 +53,25 @@ def build(shared: Shared) -> None:
                              label="Borrow the target’s last layers (N)")  # fmt: skip
             drawing = words(drawing_html(focus.value), elem_id="layers-drawing")
         with gr.Column(scale=3, min_width=320):
+            if FIRST in there:
+                with gr.Row(elem_id="layers-charts"):
+                    for name, figure in charts(there[FIRST]).items():
+                        plot(figure, min_width=280, elem_id=f"layers-{name}")
             if recorded:
-                gains = words(gains_html(*recorded, chosen=focus.value), elem_id="layers-gains")
+                words(
+                    f"<p>{source(recorded[-1])}</p>", elem_classes="note", elem_id="layers-source"
+                )
+            link = words(link_html(engine, "", *recorded[:1]), elem_id="layers-link")
+            if recorded:
+                with gr.Accordion("All figures, and the paper’s", open=False, elem_id="layers-all"):
+                    gains = words(gains_html(*recorded, chosen=focus.value), elem_id="layers-gains")
                 mark = partial(gains_html, *recorded)
                 focus.change(lambda n: mark(chosen=n), focus, gains, queue=False, **PRIVATE)
-            link = words(link_html(engine, "", *recorded[:1]), elem_id="layers-link")
     shared.target.change(
         lambda target: (gr.update(**choices(engine, target)), link_html(engine, target)),
         shared.target, [focus, link], queue=False, **PRIVATE,
     )  # fmt: skip
     focus.change(drawing_html, focus, drawing, queue=False, **PRIVATE)
-    if FIRST in there:
-        with gr.Row(elem_id="layers-charts"):
-            for name, figure in charts(there[FIRST]).items():
-                plot(figure, min_width=280, elem_id=f"layers-{name}")
 
 
 def choices(engine: Engine, target: str = "") -> dict[str, Any]:
@@ -112,7 +117,7 @@ def gains_html(found: Recording, sized: Recording | None = None, chosen: int = 0
         "In the paper, Llama-3-8B": _rows(paper),
     }  # fmt: skip
     every = sorted({*here, *paper})
-    untrained = " –: not trained." * (len(every) > len(here))
+    untrained = "<p class='note'>–: not trained.</p>" * (len(every) > len(here))
 
     def row(tag: str, name: str, cells: dict[int, str]) -> str:
         marked = (f"<{tag}{' class=chosen' * (n == chosen)}>{cells.get(n, '–')}</{tag}>"
@@ -127,9 +132,16 @@ def gains_html(found: Recording, sized: Recording | None = None, chosen: int = 0
     )  # fmt: skip
     return (
         f'<table class="beside"><thead>{row("th", "", {n: NTH.format(n) for n in every})}</thead>'
-        f"{bodies}</table><p class='note'>Recorded: {escape(found.target)}, {found.precision}, "
-        f"{many(found.methods[VANILLA]['prompts'], 'prompt')}. "
-        f"Each N has its own drafter.{untrained} {TRAINED}</p>"
+        f"{bodies}</table>{untrained}"
+    )
+
+
+def source(found: Recording) -> str:
+    """What the charts are of, and what sets the drafters apart besides N."""
+    prompts = many(found.methods[VANILLA]["prompts"], "prompt")
+    return (
+        f"Recorded: {escape(found.target)}, {found.precision}, {prompts}. Each N has its own "
+        f"drafter. {TRAINED}"
     )
 
 
@@ -142,20 +154,18 @@ def charts(found: Recording) -> dict[str, Any]:
 
 
 def advice_html(found: Recording | None = None, sized: Recording | None = None) -> str:
-    """Which N to take, or that none is clearly the fastest; then what N is, and what it trades."""
+    """What N is; which to take, or that none is clearly the fastest; then what it trades."""
     here = _by_n(found.methods) if found else {}
     if not found or len(here) < 2:
         only = "".join(f'<p class="conclusion">Only N = {n} is measured here.</p>' for n in here)
-        return f"{only}<p>{ABOUT}</p>"
+        return f"<p>{ABOUT}</p>{only}"
     raced = _by_n(sized.methods if sized else {}) or here
     rates = {n: spread(one, "tokens_per_second") for n, one in raced.items()}
     (fastest, *level), few, most = leaders(rates), min(raced), max(raced)
     times = sorted(one["speedup"] for one in raced.values())
-    said = f"Take {NTH.format(fastest)}: it is the fastest here, {times[-1]:.2f} ×"
+    said = f"Here, take {NTH.format(fastest)}: it is the fastest, {times[-1]:.2f} ×"
     if level:
-        said = "Borrowing layers does not clearly pay here: with every N, "
-        said += "and trees that size themselves, " * bool(sized)
-        said += f"guessing is {times[0]:.2f} to {times[-1]:.2f} ×"
+        said = f"Here, it does not clearly pay: every N is {times[0]:.2f} to {times[-1]:.2f} ×"
     ends = [raced[n] for n in (few, most)]
     gains = [spread(one, "tau") for one in ends]
     drafting = [phase_times(one)["draft"] for one in ends]
@@ -166,7 +176,9 @@ def advice_html(found: Recording | None = None, sized: Recording | None = None) 
         f"{gains[0].middle:.2f} to {gains[1].middle:.2f}{unsure}, {but} guessing takes "
         f"{drafting[1]:.1f} ms a cycle instead of {drafting[0]:.1f}."
     )
-    return f'<p class="conclusion">{said} as fast as plain decoding.</p><p>{ABOUT} {trade}</p>'
+    return (
+        f'<p>{ABOUT}</p><p class="conclusion">{said} as fast as plain decoding.</p><p>{trade}</p>'
+    )
 
 
 def _rows(methods: dict[int, dict[str, Any]]) -> dict[str, dict[int, str]]:

@@ -172,11 +172,11 @@ class EagleDrafter(FeatureDrafter):
         found = super().fresh(target, budget, name)
         # Features are many times larger than embeddings, and EAGLE has no norm before `fc`. With
         # equal initial weights, the head would hardly see its token, and learn slowly.
-        features, embeddings = _rms(target.decoder.norm.weight), _rms(target.embed.weight)
+        features, embeddings = rms(target.decoder.norm.weight), rms(target.embed.weight)
         with torch.no_grad():
             found.net.fc.weight[:, : target.config.hidden_size] *= features / embeddings
         return found
 
 
-def _rms(values: Tensor) -> Tensor:
-    return values.float().pow(2).mean().sqrt()
+def rms(values: Tensor) -> float:
+    return float(values.float().pow(2).mean().sqrt())

@@ -226,14 +226,11 @@ def load_method(
     """
     if make := without_weights().get(method):
         return make()
-    if method.endswith(LOOKUP):
-        name = method.removesuffix(LOOKUP)
-        there = (loaded or {}).get(name)
-        return _with_lookup(there.fork() if there else load_method(models, name, target))
-    info = models.drafters[method]
-    drafter = load_drafter(info.name, target)
+    name = method.removesuffix(LOOKUP)
+    info, there = models.drafters[name], (loaded or {}).get(name)
+    drafter = there.fork() if there else load_drafter(info.name, target)
     drafter.tree = info.tree  # published drafters do not name theirs
-    return drafter
+    return _with_lookup(drafter) if method.endswith(LOOKUP) else drafter
 
 
 def _with_lookup(drafter: Drafter) -> Drafter:

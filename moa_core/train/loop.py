@@ -235,10 +235,7 @@ class TrainingRun:
             self._lines.write_bytes(b"")
             return
         state = checkpoint_in(self.folder)
-        old = {"target": self.recipe["target"], **state["recipe"]}  # older runs do not name it
-        # An option that no longer exists does not matter if it was not used.
-        before = {key: value for key, value in old.items() if value or key in self.recipe}
-        if before != self.recipe:
+        if (before := state["recipe"]) != self.recipe:
             changed = [key for key in self.recipe if before.get(key) != self.recipe[key]]
             raise UserError(
                 f"{self.folder} holds a run with other settings ({', '.join(changed) or 'fewer'}): "
@@ -252,5 +249,4 @@ class TrainingRun:
                 optimiser.load_state_dict(step)
         self.update = self._kept = state["update"]
         self.seconds, self.batches.place = state["seconds"], tuple(state["place"])
-        if "logged" in state:  # what was logged later comes again
-            os.truncate(self._lines, state["logged"])
+        os.truncate(self._lines, state["logged"])  # what was logged later comes again

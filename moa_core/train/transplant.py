@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from moa_core.drafters.base import Drafter
-from moa_core.drafters.eagle import EagleDrafter, EagleNet
+from moa_core.drafters.eagle import EagleDrafter, EagleNet, rms
 from moa_core.drafters.eagle3 import Eagle3Drafter, Eagle3Net
 from moa_core.drafters.medusa import MedusaDrafter, MedusaNet
 from moa_core.drafters.moa import MoADrafter
@@ -79,7 +79,7 @@ def refit(trainee: Trainee, drafter: MoADrafter, taught: Sequence[Taught]) -> No
     _fit_all([(attention.o_proj, None), _down(mlp)], trainee, taught)
     # That state may have large numbers. The matrices before carry them, so that these can learn.
     for before, writes in ((attention.v_proj, attention.o_proj), (mlp.up_proj, mlp.down_proj)):
-        scale = _rms(writes.weight) / USUAL
+        scale = rms(writes.weight) / USUAL
         writes.weight /= scale
         before.weight *= scale
 
@@ -102,7 +102,7 @@ def _moa(drafter: MoADrafter, first: DecoderLayer, last: DecoderLayer, norm: Ten
     sa, ca, size = net.self_attention, net.cross_attention, config.ca.head_dim
     sa.load_state_dict(first.state_dict())
     ca.self_attn.q_proj.weight.copy_(_reading(last, "q", norm))
-    cast(RMSNorm, ca.input_layernorm).weight.fill_(_rms(norm))
+    cast(RMSNorm, ca.input_layernorm).weight.fill_(rms(norm))
     _feed(ca.mlp, ca.post_attention_layernorm, [last], norm)
     if config.kv_width <= config.width:  # the memory has room for K and V
         every = torch.eye(config.kv_width, device=norm.device)
@@ -145,7 +145,7 @@ def _tandem(net: TandemNet, first: DecoderLayer, last: DecoderLayer, norm: Tenso
         layer.self_attn.load_state_dict(source.self_attn.state_dict())
         layer.input_layernorm.load_state_dict(source.input_layernorm.state_dict())
         _feed(layer.mlp, layer.post_attention_layernorm, [source], None)
-        cast(nn.Linear, projection).weight.copy_((_rms(norm) / norm).diag())
+        cast(nn.Linear, projection).weight.copy_((rms(norm) / norm).diag())
     net.norm.weight.copy_(norm)
     return [_down(mine[0].mlp), (mine[1].self_attn.o_proj, None), _down(mine[1].mlp)]
 
@@ -159,10 +159,6 @@ def _medusa(trainee: MedusaTrainee, taught: Sequence[Taught]) -> None:
 
 def _down(mlp: SwiGLU) -> tuple[nn.Linear, nn.Linear]:
     return mlp.down_proj, mlp.up_proj
-
-
-def _rms(values: Tensor) -> float:
-    return float(values.float().pow(2).mean().sqrt())
 
 
 def _projection(layer: DecoderLayer, part: str) -> Tensor:
@@ -189,7 +185,7 @@ def _feed(
         strength = layer.mlp.down_proj.weight.norm(dim=0)
         units = strength.topk(min(room - at, len(strength))).indices
         scale = layer.post_attention_layernorm.weight.detach()
-        scale = scale if norm is None else scale * _rms(norm) / norm
+        scale = scale if norm is None else scale * rms(norm) / norm
         here = slice(at, at + len(units))
         mine.gate_proj.weight[here] = layer.mlp.gate_proj.weight[units] * scale
         mine.up_proj.weight[here] = layer.mlp.up_proj.weight[units] * scale

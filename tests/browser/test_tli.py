@@ -25,6 +25,7 @@ def test_the_drawing_follows_the_n_in_focus_beside_what_each_n_gains(page):
         page.wait_for_selector(f"#layers-drawing svg:has-text('What N = {tli} means')")
         assert borrowed.count() == always + tli
     recorded = next(one for one in ours() if one.name == RECORDED)
+    page.click("#layers-all > button")
     rows = page.locator("#layers-gains tr").all_inner_texts()
     assert f"{recorded.methods['moa-n0']['tau']:.2f}" in rows[6] and "4.56" in rows[10]
     marked = page.locator("#layers-gains .chosen").all_inner_texts()
@@ -35,11 +36,11 @@ def test_the_drawing_follows_the_n_in_focus_beside_what_each_n_gains(page):
     assert bars["y"] == ["MoA N=0", "MoA N=1", "MoA N=3", "Plain"]
     assert bars["x"] == [sized[name]["tau"] for name in ("moa-n0", "moa-n1", "moa-n3", "vanilla")]
     assert chart(page, "layers-times")["data"][0]["y"] == bars["y"]
-    card = page.request.get(page.locator("#layers-gains a").evaluate("one => one.href"))
+    card = page.request.get(page.locator("#layers-source a").evaluate("one => one.href"))
     assert "How they were trained" in card.text()
     for _ in every_look(page):
         assert can_be_read(
-            page, "#layers-about p", "#layers-gains p", "#layers-gains td", "#layers-link a",
+            page, "#layers-about p", "#layers-source p", "#layers-gains td", "#layers-link a",
             ".tli-drawing figcaption",
         )  # fmt: skip
         assert page.locator("#layers-gains table").evaluate(FITS)

@@ -128,6 +128,14 @@ export class Lane {
     return lengths.length ? lengths.reduce((sum, one) => sum + one) / lengths.length : null;
   }
 
+  /** How many guesses were accepted, and how many rejected. */
+  get guesses() {
+    const trees = this.cycles.flatMap(({ tree }) => tree ?? []);
+    const sum = (of) => trees.reduce((all, tree) => all + of(tree), 0);
+    const accepted = sum(({ path }) => path.length);
+    return [accepted, sum(({ texts }) => texts.length - 1) - accepted];
+  }
+
   /** Milliseconds of an average cycle; null where fewer than two were timed. A cycle that had to check
    *  what was written alone is left out. */
   get ms() {

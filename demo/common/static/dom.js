@@ -63,12 +63,13 @@ export function stepped(event, all, from) {
 /** A place in a list that has one. */
 export const clamped = (place, { length }) => Math.max(0, Math.min(length - 1, place));
 
-// Below a rectangle of the screen, or above it if there is no room; inside the frame.
+// Below a rectangle of the screen, or above it, or at the screen's end if there is no room; inside the frame.
 export function putBeside(tip, frame, spot) {
   const around = frame.getBoundingClientRect();
   const left = Math.min(spot.left - around.left, around.width - tip.offsetWidth - 4);
   const fits = spot.bottom + tip.offsetHeight + 16 < window.innerHeight;
-  const top = fits ? spot.bottom + 8 : spot.top - tip.offsetHeight - 8;
+  const above = spot.top - tip.offsetHeight - 8;
+  const top = fits ? spot.bottom + 8 : above > 0 ? above : window.innerHeight - tip.offsetHeight - 8;
   tip.style.left = `${Math.max(left, 4)}px`;
   tip.style.top = `${top - around.top}px`;
 }

@@ -65,30 +65,30 @@ def ran(speedup, same=1.0, spread=0.0):
     ("methods", "short", "which"),
     [
         ({"moa_n0": ran(1.28), "eagle2": ran(1.36)},
-         "MoA N=0 writes at 1.28 × the speed of the model alone, behind EAGLE-2. "
+         "MoA N=0 writes at 1.28 × the speed of the target alone, behind EAGLE-2. "
          "Fastest: EAGLE-2, 1.36 ×.",
          "all 2 methods with guesses are faster. The text stays the same."),
         ({"moa_n0": ran(1.28, spread=2), "eagle2": ran(1.31, spread=1), "ngram": ran(1.0),
           "medusa": ran(0.9, spread=1), "moa_n0+ngram": ran(1.4), "eagle2+ngram": ran(1.5)},
-         "MoA N=0 writes at 1.28 × the speed of the model alone, level with EAGLE-2, ahead of "
+         "MoA N=0 writes at 1.28 × the speed of the target alone, level with EAGLE-2, ahead of "
          "Medusa. Joined with n-gram lookup, drafters reach 1.40 to 1.50 ×. Fastest: EAGLE-2 + "
          "n-gram, 1.50 ×.",
          "4 of 6 methods with guesses are faster, 1 about as fast, 1 slower. "
-         "The text stays the same. Why train a drafter? N-gram lookup alone reaches 1.00 ×; "
-         "joined with a trained drafter, 40 to 50 % more."),
+         "The text stays the same. N-gram lookup, which needs no training, reaches 1.00 × "
+         "alone; a trained drafter adds 40 to 50 % to it."),
         ({"moa_n0": ran(1.2), "ngram": ran(1.3), "moa_n0+ngram": ran(1.32)},  # nothing is added
-         "MoA N=0 writes at 1.20 × the speed of the model alone. Joined with n-gram lookup, "
+         "MoA N=0 writes at 1.20 × the speed of the target alone. Joined with n-gram lookup, "
          "drafters reach 1.32 ×.",
          "all 3 methods with guesses are faster. The text stays the same."),
         ({"moa_n0": ran(0.74), "moa_n1": ran(0.97), "ngram": ran(1.08, 0.9)},
-         "MoA N=1 writes at 0.97 × the speed of the model alone (about as fast). "
+         "MoA N=1 writes at 0.97 × the speed of the target alone (about as fast). "
          "Fastest: N-gram lookup, 1.08 ×.",
          "1 of 3 methods with guesses are faster, 1 about as fast, 1 slower."),
         ({"moa_n0": ran(1.2, spread=2.5), "vanilla": ran(1, spread=1)},  # their passes overlap
-         "MoA N=0 writes at 1.20 × the speed of the model alone (about as fast).",
+         "MoA N=0 writes at 1.20 × the speed of the target alone (about as fast).",
          "all 1 methods with guesses are about as fast. The text stays the same."),
         ({"moa_n0": ran(0.9), "eagle2": ran(0.8)},
-         "MoA N=0 writes at 0.90 × the speed of the model alone (slower), ahead of EAGLE-2.",
+         "MoA N=0 writes at 0.90 × the speed of the target alone (slower), ahead of EAGLE-2.",
          "all 2 methods with guesses are slower. The text stays the same."),
         ({"eagle2": ran(1.2)}, "Fastest: EAGLE-2, 1.20 ×.",
          "all 1 methods with guesses are faster. The text stays the same."),
@@ -100,7 +100,7 @@ def test_the_conclusion_says_whether_drafting_pays(methods, short, which, monkey
     played = SimpleNamespace(trace=Trace({"method": "moa-n0"}), measured=measured)
     monkeypatch.setattr("demo.results.table.live", lambda: played)
     found = conclusion(recording(**methods))
-    assert found[:2] == (short, which and f"Against the model alone, {which}")
+    assert found[:2] == (short, which and f"Against the target alone, {which}")
     both = {"moa_n0", "vanilla"} <= methods.keys()
     kinds = "By kind of prompt, MoA N=0 has 1.17 to 1.18 ×; on the one prompt in Live, 1.50 ×."
     assert found[2] == kinds * both

@@ -116,9 +116,6 @@ def test_a_checkpoint_of_another_run_is_refused(own, tmp_path):
         torch.save({**state, "recipe": state["recipe"] | more}, path)
         with pytest.raises(UserError, match=rf"other settings \({words}\)"):
             drafters(own, tmp_path, **{"schedule": once, **other})
-    old = {key: value for key, value in state["recipe"].items() if key != "target"}
-    torch.save({**state, "recipe": old | {"gone": 0}}, path)  # not used then
-    drafters(own, tmp_path, once)
 
 
 def test_a_checkpoint_is_of_one_target_and_a_damaged_one_is_told(own, tmp_path):
