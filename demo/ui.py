@@ -68,8 +68,8 @@ def build_demo(engine: Engine, note: str = "") -> gr.Blocks:
         )  # fmt: skip
         status_line(note, elem_id="note", visible=bool(note))
         target = gr.Dropdown(
-            [(short_name(name), name) for name in engine.installed], value=engine.first,
-            label="Target", elem_id="target", filterable=False, container=False,
+            [(f"Target: {short_name(name)}", name) for name in engine.installed],
+            value=engine.first, label="Target", elem_id="target", filterable=False, container=False,
             visible=len(engine.installed) > 1,
         )  # fmt: skip
         shared = Shared(engine, demo, gr.State(), target, IDS, header)

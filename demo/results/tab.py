@@ -20,8 +20,8 @@ NOTHING = (
 FIRST = "Auto trees float32"  # the recording of the page's own settings
 SETTINGS = (
     "Trees that size themselves: as many guesses at once as pay off. One tree: equally many for "
-    "every method. float32, int8: how exactly the target computes; int8 is faster. AVX2: an older "
-    "processor. Sampled: with random choice."
+    "every method. float32, int8: how exactly the target computes; int8 is faster. Sampled: with "
+    "random choice."
 )
 
 
@@ -41,7 +41,7 @@ def build(_: Shared) -> None:
 def _recorded(there: list[Recording]) -> None:
     first = there[0]
     said = words(texts.headline(first), elem_id="bench-claims")
-    named = words(texts.methods(first), elem_classes="note")
+    named = words(texts.methods(first), elem_classes="note", elem_id="bench-methods")
     with gr.Row(elem_id="bench-charts"):
         plots = [_plot(first, name) for name in list(CHARTS)[:2]]
     choice = gr.Dropdown(

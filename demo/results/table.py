@@ -59,7 +59,8 @@ def title(recording: Recording) -> str:
     parts = [trees.get(given.get("tree"), recording.name), recording.precision]
     parts += ["sampled"] * bool(given.get("temperature"))
     instructions = recording.results["machine"]["processor"].partition("(")[2].rstrip(")")
-    return ", ".join(parts + [f"processor with {instructions}"] * bool(instructions))
+    older = instructions and "VNNI" not in instructions
+    return ", ".join(parts + [f"older processor ({instructions})"] * bool(older))
 
 
 def made(recording: Recording) -> str:
