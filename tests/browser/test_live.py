@@ -1,5 +1,7 @@
 """The stage, driven as a visitor would, by the hooks that it keeps for whoever automates it."""
 
+import json
+
 import pytest
 
 from demo.common.controls import EXAMPLES
@@ -109,7 +111,11 @@ def test_the_whole_of_it_is_on_one_screen_and_one_plain_run_follows(page):
     assert costs.startswith(f"After the prompt, each call brings {tau:.2f} tokens but takes ")
     assert costs.endswith("×.")
     right = page.locator(f"{TEXT} .accepted").count()
-    assert page.locator(".legend b:visible").all_inner_texts() == [str(right), str(60 - right)]
+    known, wrong, own = map(int, page.locator(".legend b:visible").all_inner_texts())
+    assert (known, own) == (right, 60 - right)
+    lines = json.loads(page.evaluate("sessionStorage.getItem('moa-run')"))["lines"]["drafter"]
+    trees = [line["tree"] for line in lines if line.get("tree")]
+    assert wrong == sum(len(tree["texts"]) - 1 - len(tree["path"]) for tree in trees)
     assert "The text repeats itself" in page.inner_text("#view .said")  # as the tiny target's does
     assert page.inner_text(f"{TREE} .caption").startswith("Most right guesses: cycle ")
     places = ("#prompt", "#run", "#stop", LANE, PLAIN, TREE, "#charts", "#cut", "#method", "#tli")

@@ -26,6 +26,7 @@ def test_the_drawing_follows_the_n_in_focus_beside_what_each_n_gains(page):
         assert borrowed.count() == always + tli
     recorded = next(one for one in ours() if one.name == RECORDED)
     page.click("#layers-all > button")
+    page.wait_for_selector("#layers-gains td")
     rows = page.locator("#layers-gains tr").all_inner_texts()
     assert f"{recorded.methods['moa-n0']['tau']:.2f}" in rows[6] and "4.56" in rows[10]
     marked = page.locator("#layers-gains .chosen").all_inner_texts()
