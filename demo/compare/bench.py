@@ -134,7 +134,7 @@ def _speed(measured: Sequence[Row]) -> str:
     if len(ahead) > 1 and over in ahead:
         said = f"Undecided: the runs of {named} overlap"
     else:
-        are = "was the fastest" if len(ahead) == 1 else "are level (their runs overlap)"
+        are = "was the fastest" if len(ahead) == 1 else "are too close to rank (their runs overlap)"
         said = f"{named[0].upper()}{named[1:]} {are}"
     if over not in ahead:
         said, of = f"{said}, at {listed([times[one] for one in ahead])}{of}", ""

@@ -1,6 +1,6 @@
 // Class mode (?class=1): the lesson's steps, one at a time, above the stage.
 import { add, button, clamped, el, modified, OWN } from "../common/static/dom.js";
-import { outside, seen, veil } from "./run.js";
+import { follow, outside, seen, veil } from "./run.js";
 
 const KEYS = { PageDown: 1, ArrowRight: 1, PageUp: -1, ArrowLeft: -1 }; // those of a clicker, too
 
@@ -29,11 +29,15 @@ export function classroom(header, given) {
     veil(!at && !answered); // the first question is about the tree, which would answer it
     told.textContent = answered ? "Hide answer" : "Show answer";
   };
+  let chosen = 0; // N
   const draw = (pictures) => {
-    const chosen = Number(document.querySelector("#tli input[type=range]")?.value ?? 0);
     picture.innerHTML = pictures[Math.min(chosen, pictures.length - 1)] ?? ""; // the lesson's own
   };
-  document.addEventListener("input", ({ target }) => target.closest?.("#tli") && draw(steps[at].pictures));
+  follow(({ tli }) => {
+    if (tli === chosen) return;
+    chosen = tli;
+    if (steps[at] !== END) draw(steps[at].pictures);
+  });
   const [back, on, told] = [
     ["Back", () => show(-1)], ["Next step", () => show(1)], ["", () => show(0, told.textContent === "Show answer")],
   ].map(([name, act]) => button("quiet-button", name, act));

@@ -30,7 +30,7 @@ export class Cut {
     this.state.textContent = !able
       ? "It cannot be cut: this method cannot write alone."
       : !up ? "The server cannot be reached; trying again."
-      : cut ? `Cut. ${left === null ? "" : `The run waits ${left} s more. `}Restore it, and the target checks and corrects the text.`
+      : cut ? `Cut. Restore it${left === null ? ", and the target checks and corrects the text" : `: the run waits ${left} s more`}.`
       : armed ? `It will be cut about 12 tokens into ${running ? "this" : "the next"} run.`
       : "Connected. If you cut it, the drafter writes on alone.";
     this.sized = state === "not loaded";

@@ -28,9 +28,8 @@ export function costs(stage) {
 /** How the run ended, and with what it was drafted. */
 export function remarks({ drafter, complete }) {
   if (drafter.view.link && drafter.root.dataset.link !== "lost") return [];
-  const by = drafter.head?.by ?? "";
-  const varies = by.endsWith(AUTO) ? ", so calls vary from run to run" : "";
-  return [complete && repeats(drafter.view.written), ENDINGS[drafter.ended?.end], by + varies].filter(Boolean);
+  const by = drafter.head?.by.replace(AUTO, "whose trees adapt to the machine’s speed: calls vary from run to run");
+  return [complete && repeats(drafter.view.written), ENDINGS[drafter.ended?.end], by].filter(Boolean);
 }
 
 /** In sentences: how many guesses were right, what that saved, what it cost, and what a cut did. */
@@ -110,8 +109,8 @@ function repeats(written) {
 
 function gain({ drafter: { ms: own, tau, head }, plain: { ms: plain } }) {
   if (own === null || plain === null || head.method === "vanilla") return "";
-  const brings = `After the prompt, each call brings ${tau.toFixed(2)} tokens`;
+  const brings = `Each call brings ${tau.toFixed(2)} tokens instead of 1`;
   // Less only by chance: checking a tree is never cheaper than one word.
   if (own <= plain) return `${brings} and takes about as long as a call of plain decoding.`;
-  return `${brings} but takes ${own.toFixed(0)} ms with guessing, not ${plain.toFixed(0)}: about ${((tau * plain) / own).toFixed(1)}×.`;
+  return `${brings}, but takes ${own.toFixed(0)} ms instead of ${plain.toFixed(0)}: about ${((tau * plain) / own).toFixed(1)}×.`;
 }

@@ -65,8 +65,13 @@ export function mountCut({ element }) {
 let newest = {}; // as last heard
 let wrong = ""; // those that were refused, whose message goes when they are changed
 
+let follower = () => {};
+/** act: told of the settings when they change. */
+export const follow = (act) => (follower = act);
+
 export function changed(...list) {
   newest = named(list);
+  follower(newest);
   if (wrong && JSON.stringify(newest) !== wrong) status((wrong = ""));
   settle();
   if (device.name && !now?.doing) device.choose(methodOf(newest));

@@ -71,7 +71,7 @@ export class Stage {
       ["changed", "corrected by the target", seen(".changed")],
     ].map(([kind, words, counted]) => [add(sample(kind, words), " ", el("b")), counted]);
     const [right, wrong, own, ...alone] = this.key.map(([node]) => node);
-    add(wrong, rejected);
+    add(wrong, rejected).title = "Most are alternatives: for each place, at most one guess can be right.";
     const edge = add(el("li"), el("span", "edge"), " ends a model call");
     const legend = add(el("ul", "legend"), right, wrong, own, edge, ...alone);
     return add(el("div", "pacer"), this.back, this.play, this.on, this.count, legend);
@@ -206,6 +206,9 @@ export class Stage {
     else if (this.drafter.head && !this.drafter.calls) this.cycle.clear(`${this.drafter.head.label} is reading the prompt.`);
     else this.cycle.clear();
     this.shown = line ?? null;
+    const { text } = this.drafter.view;
+    text.querySelector(".asked")?.classList.remove("asked");
+    if (line) text.querySelector(`[data-cycle="${line.cycle}"]`)?.classList.add("asked");
   }
 
   #point(cycle) {

@@ -31,8 +31,8 @@ export function mount({ element, props: { runs, trip: first, ratio } }) {
     const whole = runs.map(([, , here], at) => here + away[at]);
     const [ours, stream] = [whole[0], whole.at(-1)];
     const [speed, but] = stream < ours ? ["faster", "but"] : ["no faster", "and"];
-    said.textContent = `At ${trip.value} ms a round trip, ${whose} takes ${seconds(ours)} with a drafter here.`;
-    streaming.textContent = `Streaming is ${speed} (${seconds(stream)}), ${but} a cut stops it. The drafter here writes on, though one this small soon repeats itself.`;
+    said.textContent = `At ${trip.value} ms a round trip, ${whose} takes ${seconds(ours)} with a drafter here, ${seconds(stream)} streamed.`;
+    streaming.textContent = `Streaming is ${speed}, ${but} a cut stops it. The drafter here writes on, though one this small soon repeats itself.`;
     const bar = (kind, value) => el("span", `bar ${kind}`, "", { style: `width: ${(100 * value) / Math.max(...whole)}%` });
     bars.replaceChildren(...runs.flatMap(([name, calls, here], at) => [
       el("p", "", `${name}: ${many(calls, "round trip")} × ${trip.value} ms = ${seconds(away[at])}${here ? `, and ${seconds(here)} in the models` : ""}`),

@@ -138,14 +138,14 @@ def pace(found: dict[str, Any], other: dict[str, Any]) -> int:
     return 0 if alike else 1 if over > 1 else -1
 
 
-def conclusion(recording: Recording) -> tuple[str, str, str]:
-    """MoA against the target alone and against other drafters, alone and with n-gram lookup; how
-    many methods make the target faster; what MoA gains by kind of prompt."""
+def conclusion(recording: Recording) -> tuple[str, str, str, str]:
+    """What drafting gains; MoA against the target alone and against other drafters, alone and with
+    n-gram lookup; how many methods make the target faster; what MoA gains by kind of prompt."""
     drafting = {name: found for name, found in recording.methods.items()
                 if found.get("speedup") and found.get("tree") and name != VANILLA}  # fmt: skip
     order = sorted(drafting, key=lambda name: -drafting[name]["speedup"])
     if not order:
-        return "", "", ""
+        return "", "", "", ""
     paces = {name: pace(drafting[name], recording.figures(VANILLA)) for name in order}
     rates = {name: spread(one, "tokens_per_second") for name, one in drafting.items()}
     ahead, sentences = sorted(leaders(rates), key=order.index), []
@@ -172,7 +172,8 @@ def conclusion(recording: Recording) -> tuple[str, str, str]:
         f"Against the target alone, {which} methods with guesses are {PACES[most]}{told}."
         + " The text stays the same." * same + _why_train(drafting, mixed)
     )  # fmt: skip
-    return ". ".join(sentences) + ".", counted, by_kind(recording, mine)
+    whole = f"Guessing ahead makes the target {_over(drafting, order)} as fast as it is alone."
+    return whole, ". ".join(sentences) + ".", counted, by_kind(recording, mine)
 
 
 def _why_train(drafting: dict[str, dict[str, Any]], mixed: Sequence[str]) -> str:
@@ -239,14 +240,14 @@ data sets, without {escape(apart)}. {escape(paper.flag)} Source: {source}.</p></
 
 def headline(recording: Recording) -> str:
     """A recording's conclusion, and how it was made, as HTML."""
-    every, (short, which, kinds) = [*recording.methods.values()], conclusion(recording)
+    every, (whole, short, which, kinds) = [*recording.methods.values()], conclusion(recording)
     spreads = [one.get("tokens_per_second_spread") or (0, 0) for one in every]
     once = all(low == high for low, high in spreads)
     near = f"they ran once and differ by less than {100 * ALIKE:.0f} %"
     level = f" “Level”: {near if once else 'their runs overlap'}." * (PLACES[0] in short)
     return (
-        f'<div class="record-claims"><p class="conclusion">{escape(short)}</p>'
-        f"<p>{escape(' '.join(filter(None, (which + level, kinds))))}</p>"
+        f'<div class="record-claims"><p class="conclusion">{escape(whole)}</p>'
+        f"<p>{escape(' '.join(filter(None, (short + level, which, kinds))))}</p>"
         f"<details><summary>How it was measured</summary><p>{escape(made(recording))}</p>"
         f"<p><b>{escape(recording.name)}</b>: {escape(claim(recording))}</p>"
         f"<p>Recorded {escape(recording.date)}, commit {escape(recording.commit)}. Compare speeds "

@@ -40,6 +40,7 @@ TRAINED = (
     "</a>: that is part of the difference."
 )
 NTH = "N\u00a0=\u00a0{}"
+CLOSE = 1.1  # speeds that differ by less hardly matter
 
 
 def build(shared: Shared) -> None:
@@ -146,11 +147,11 @@ def source(found: Recording) -> str:
 
 
 def charts(found: Recording) -> dict[str, Any]:
-    """Tokens per call and the time of a cycle, for each N and without a drafter, by name."""
+    """Speed and the time of a cycle, for each N and without a drafter, by name."""
     names = [*ordered(name for name in found.methods if family(name) == "moa"), VANILLA]
     methods = {name: found.methods[name] for name in names}
     of_moa = replace(found, results={**found.results, "methods": methods})
-    return {name: CHARTS[name](of_moa) for name in ("tau", "times")}
+    return {name: CHARTS[name](of_moa) for name in ("speed", "times")}
 
 
 def advice_html(found: Recording | None = None, sized: Recording | None = None) -> str:
@@ -164,8 +165,8 @@ def advice_html(found: Recording | None = None, sized: Recording | None = None) 
     (fastest, *level), few, most = leaders(rates), min(raced), max(raced)
     times = sorted(one["speedup"] for one in raced.values())
     said = f"Here, take {NTH.format(fastest)}: it is the fastest, {times[-1]:.2f} ×"
-    if level:
-        said = f"Here, it does not clearly pay: every N is {times[0]:.2f} to {times[-1]:.2f} ×"
+    if level or times[-1] < CLOSE * times[0]:
+        said = f"Here, it hardly matters: every N is {times[0]:.2f} to {times[-1]:.2f} ×"
     ends = [raced[n] for n in (few, most)]
     gains = [spread(one, "tau") for one in ends]
     drafting = [phase_times(one)["draft"] for one in ends]

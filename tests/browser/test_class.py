@@ -57,8 +57,9 @@ def test_in_class_there_is_what_a_lesson_needs(open_page):
             letters = page.locator(".class-picture text").evaluate_all(LETTERS)
             assert min(letters) > page.locator(".class-steps small").evaluate(SIZE)
         if step.id == "tli":
-            for end in ("Home", "End"):  # N = 0 and N = 1
+            for tli, end in enumerate(("Home", "End")):
                 page.press("#tli input[type=range]", end)
+                page.wait_for_selector(f".class-picture svg:has-text('What N = {tli} means')")
                 run(page)
             rows = page.locator(".runs p").all_inner_texts()
             assert [row.split(":")[0] for row in rows] == ["MoA N=0", "MoA N=1", "Plain decoding"]

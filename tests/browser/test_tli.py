@@ -33,9 +33,10 @@ def test_the_drawing_follows_the_n_in_focus_beside_what_each_n_gains(page):
     assert marked[0].replace("\u00a0", " ") == "N = 1" and "4.56" in marked
     assert "as fast as plain decoding" in page.inner_text("#layers-about .conclusion")
     sized = next(one for one in ours() if one.name == FIRST).methods
-    bars, _ = chart(page, "layers-tau")["data"]
-    assert bars["y"] == ["MoA N=0", "MoA N=1", "MoA N=3", "Plain"]
-    assert bars["x"] == [sized[name]["tau"] for name in ("moa-n0", "moa-n1", "moa-n3", "vanilla")]
+    bars, _ = chart(page, "layers-speed")["data"]
+    names = {"moa-n0": "MoA N=0", "moa-n1": "MoA N=1", "moa-n3": "MoA N=3", "vanilla": "Plain"}
+    assert bars["y"] == [*names.values()]
+    assert bars["x"] == [sized[name]["tokens_per_second"] for name in names]
     assert chart(page, "layers-times")["data"][0]["y"] == bars["y"]
     card = page.request.get(page.locator("#layers-source a").evaluate("one => one.href"))
     assert "How they were trained" in card.text()

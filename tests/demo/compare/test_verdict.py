@@ -30,7 +30,7 @@ def test_the_headline_names_who_was_fastest_and_moa(plain, headline):
 
 def test_what_is_close_and_what_is_not_known_is_said():
     close = row_of("moa-n0", (3.6,) * 3, (104, 102, 108))  # its range touches EAGLE-2's
-    level = "MoA N=0 and EAGLE-2 are level (their runs overlap)"
+    level = "MoA N=0 and EAGLE-2 are too close to rank (their runs overlap)"
     assert verdict([close, EAGLE])[0] == "Undecided: the runs of MoA N=0 and EAGLE-2 overlap."
     plain = row_of("vanilla", (1,) * 3, (80, 79, 81))
     said = verdict([close, EAGLE, plain])

@@ -91,8 +91,8 @@ def test_the_numbers_are_those_of_the_text_before_the_cycle(engine, trace):
     said, layer = takeaway(found, trace), max(range(len(mean)), key=mean.__getitem__)
     assert f"at layer {layer + 1} of 4 ({mean[layer]:.0%}; an even share is 25%) and" in said
     alone = expected.text[:, rest].sum(1).mean() - expected.text[:, most].mean()
-    assert f"The last layer, all that EAGLE-2 sees, gets {mean[-1]:.0%}. The " in said
-    assert f"The {len(rest) - 1} others together: {alone:.0%}. Cycle 3 of “" in said
+    assert f"The last layer, the only one that EAGLE-2 sees, gets {mean[-1]:.0%}. " in said
+    assert f"{len(rest) - 1} tokens without a row together: {alone:.0%}. Cycle 3, prompt “" in said
     assert "<b>" not in said
 
 
