@@ -132,7 +132,8 @@ def _speed(measured: Sequence[Row]) -> str:
     times = {name: f"{one.over(rates[over]).middle:.2f} ×" for name, one in rates.items()}
     named = listed([whose.get(one, one) for one in ahead])
     if len(ahead) > 1 and over in ahead:
-        said = f"Undecided: the runs of {named} overlap"
+        raced = listed([f"{whose.get(one, one)} {times[one]}" for one in ahead if one != over])
+        said = f"Too close to rank, their runs overlap: {raced}{of}"
     else:
         are = "was the fastest" if len(ahead) == 1 else "are too close to rank (their runs overlap)"
         said = f"{named[0].upper()}{named[1:]} {are}"

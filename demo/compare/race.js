@@ -57,9 +57,9 @@ export function mount({ element, props, watch }) {
     together(lanes.map(({ lane }) => lane));
     finish = Math.max(...lanes.map(({ total }) => total));
     const sharing = (place) => place !== null && lanes.filter(({ rank }) => rank === place).length > 1;
-    for (const one of lanes) one.called = one.rank === null ? "" : (sharing(one.rank) ? "= " : "") + PLACES[one.rank];
+    for (const one of lanes) one.called = one.rank === null ? "" : sharing(one.rank) ? "tie" : PLACES[one.rank];
     const which = race.repeats > 1 ? `the median of its ${race.repeats} runs` : "its run";
-    const level = lanes.some(({ rank }) => sharing(rank)) ? " =: their runs overlap; more repeats may tell them apart." : "";
+    const level = lanes.some(({ rank }) => sharing(rank)) ? " Tie: their runs overlap; more repeats may tell them apart." : "";
     const whose = race.recorded ? ` Recorded with the prompt “${race.recorded}”` : "";
     note.textContent = `A shorter bar is faster. Each ran alone; ${which} is replayed in real time.${level}${whose}`;
     player.seek(Infinity);

@@ -31,7 +31,8 @@ TOKENS, REPEATS = 96, 3  # of a comparison: it has many runs
 RECORDED = "Same tree float32"  # the benchmark with this tree
 ABOUT = (
     "A drafter may borrow the target’s last N layers: each guess then runs through them, too "
-    "(target layer inference, TLI). That makes guesses better, but slower. Does it pay?"
+    "(target layer inference, TLI). That may make guesses better, but each takes longer. Does it "
+    "pay?"
 )
 CARD = "drafters.txt"  # the page's copy of the drafters' card
 # Of the drafters that come with the program.

@@ -133,7 +133,7 @@ def test_a_recorded_race_is_whole_before_it_is_seen(page):
     states = page.locator(".race .state").all_inner_texts()
     assert len(states) == 3 and not any(words.startswith("0 tokens") for words in states)
     assert "Recorded with the prompt “Write a short email" in page.inner_text(".race .note")
-    assert min(page.locator(".race .place").all_inner_texts()).startswith("1st")
+    assert {"1st", "tie"} & {*page.locator(".race .place").all_inner_texts()}
     whole = [tokens for _, tokens in page.evaluate(BARS)]
     with slowed(page, 20):
         page.locator(".race .tracks").scroll_into_view_if_needed()

@@ -16,7 +16,8 @@ FAST = row_of("moa-n0", (3.6,) * 3, (120, 118, 125))
     ("plain", "headline"),
     [
         ((80, 78, 82), "MoA N=0 was the fastest, at 1.50 × plain decoding’s speed."),
-        ((119, 115, 121), "Undecided: the runs of MoA N=0 and plain decoding overlap."),
+        ((119, 115, 121),
+         "Too close to rank, their runs overlap: MoA N=0 1.01 × plain decoding’s speed."),
         ((160, 155, 165),
          "Plain decoding was the fastest; MoA N=0 reached 0.75 × plain decoding’s speed."),
         (None, "MoA N=0 was the fastest, at 1.20 × EAGLE-2’s speed."),
@@ -31,7 +32,10 @@ def test_the_headline_names_who_was_fastest_and_moa(plain, headline):
 def test_what_is_close_and_what_is_not_known_is_said():
     close = row_of("moa-n0", (3.6,) * 3, (104, 102, 108))  # its range touches EAGLE-2's
     level = "MoA N=0 and EAGLE-2 are too close to rank (their runs overlap)"
-    assert verdict([close, EAGLE])[0] == "Undecided: the runs of MoA N=0 and EAGLE-2 overlap."
+    assert (
+        verdict([close, EAGLE])[0]
+        == "Too close to rank, their runs overlap: MoA N=0 1.04 × EAGLE-2’s speed."
+    )
     plain = row_of("vanilla", (1,) * 3, (80, 79, 81))
     said = verdict([close, EAGLE, plain])
     assert said[0] == f"{level}, at 1.30 × and 1.25 × plain decoding’s speed." and len(said) == 2
