@@ -35,9 +35,12 @@ def test_in_class_there_is_what_a_lesson_needs(open_page):
     assert steps.inner_text().startswith("1 of 8, Drafting.")
     page.wait_for_selector(f"{TREE}[data-phase=drafted]")  # the tree answers the question
     assert "accepted" not in page.inner_text(f"{TREE} .caption")
+    after = [f"{LANE} .cycle.asked .token", f"{PLAIN} .token"]  # the words would answer it, too
+    assert not any(page.locator(place).first.is_visible() for place in after)
     press(page, "Show answer")
     assert STEPS[0].question in steps.inner_text() and STEPS[0].answer in steps.inner_text()
     page.wait_for_selector(f"{TREE}[data-phase=kept]")
+    assert all(page.locator(place).first.is_visible() for place in after)
     press(page, "Hide answer")
     page.wait_for_selector(f"{TREE}[data-phase=drafted]")
     press(page, "Show this cycle slowly")
