@@ -58,7 +58,7 @@ def figures(known: Mapping[str, Spread], title: str, unit: str, digits: int) -> 
         ends = _lying([*map(shown, alone)], joined, digits)
         start = [known[name].middle for name in alone]
         more = [one.middle - at for one, at in zip(joined.values(), start, strict=True)]
-        drawn += [ends.update(base=start, x=more)]
+        drawn += [ends.update(base=start, x=more), *_key(names[:1])]
     drawn.append(beside([most] * len(names), names, texts))  # a column, which no line runs through
     axis = f"{unit} (× plain)" if base else unit
     words = [_words(name, one, digits) for name, one in known.items()]
@@ -66,6 +66,8 @@ def figures(known: Mapping[str, Spread], title: str, unit: str, digits: int) -> 
     if plain:
         figure.add_vline(plain.middle, line=DOTTED, layer="above")
     figure.update_layout(barmode="overlay", margin_r=LETTER * max(map(len, texts), default=0))
+    if joined:
+        _above(figure)
     return figure.update_xaxes(range=[0, most])
 
 
@@ -77,6 +79,18 @@ def _lying(rows: Sequence[str], known: Mapping[str, Spread], digits: int) -> go.
         hover=[_words(name, one, digits) for name, one in known.items()],
         spreads=[*known.values()], lying=True,
     )  # fmt: skip
+
+
+def _key(row: Sequence[str]) -> list[go.Bar]:
+    """Bars without a length: what a legend shows of solid and striped ones."""
+    kinds = {"drafter alone": "", "with n-gram lookup": "/"}
+    return [bars(row, [0], INK, name, shape, lying=True) for name, shape in kinds.items()]
+
+
+def _above(figure: go.Figure) -> None:
+    """A legend above the rows."""
+    figure.update_layout(showlegend=True, margin_t=70, height=figure.layout.height + 22)
+    figure.for_each_trace(lambda one: one.update(showlegend=bool(one.name)))
 
 
 def _words(name: str, one: Spread, digits: int) -> str:
@@ -97,8 +111,7 @@ def times(known: Mapping[str, Mapping[str, float]]) -> go.Figure:
              for name, one in zip(names, spent, strict=True)]  # fmt: skip
     drawn.append(beside(whole, names, [f" {one:.1f}" for one in whole]))
     figure = rows_down(drawn, "Time of a cycle", "milliseconds", words, "milliseconds", names)
-    height = figure.layout.height + 22  # a legend above the rows
-    figure.update_layout(barmode="stack", showlegend=True, margin_t=70, height=height)
+    _above(figure.update_layout(barmode="stack"))
     return figure.update_xaxes(range=[0, 1.2 * max(whole, default=1)])
 
 

@@ -14,20 +14,21 @@ export function mount({ element, props, watch }) {
   const play = button("quiet-button play", "Play", () => (player.playing ? pause() : start()));
   const tracks = el("ol", "tracks");
   const texts = el("div", "texts");
+  const clock = el("span", "count");
   const legend = legendOf(["accepted", "guessed right"], ["plain", "the target’s own"]);
   const player = new Player(draw);
-  let lanes = []; // {lane, fill, time, place}
+  let lanes = []; // {lane, fill, place}
   let finish = 0; // seconds of the slowest lane
-  add(root, tracks, note, add(el("div", "bar"), play, legend), texts);
+  add(root, tracks, note, add(el("div", "bar"), play, clock, legend), texts);
 
   function bar({ label, colour, seconds: took, over, tau }, longest) {
-    const [place, time] = [el("span", "place"), el("span", "time", seconds(took))];
+    const place = el("span", "place");
     const fill = el("progress", "", "", { ariaLabel: label, value: 1 });
     fill.style.width = `${(100 * took) / longest}%`;
-    const row = add(el("li", "track"), el("span", "name", label), fill, time, el("span", "over", over));
+    const row = add(el("li", "track"), el("span", "name", label), fill, el("span", "time", seconds(took)), el("span", "over", over));
     add(tracks, add(row, el("span", "tau", tau), place));
     row.style.setProperty("--lane", colour);
-    return { fill, time, place };
+    return { fill, place };
   }
 
   function track({ lines, rank }) {
@@ -35,7 +36,7 @@ export function mount({ element, props, watch }) {
     lane.begin(lines[0], { lines: lines.slice(1) });
     add(texts, lane.root);
     lane.draw(Infinity);
-    return { lane, rank, total: lane.seconds, tokens: lane.pace[0] };
+    return { lane, rank, tokens: lane.pace[0] };
   }
 
   function build() {
@@ -55,7 +56,7 @@ export function mount({ element, props, watch }) {
     }
     lanes = race.lanes.map((one, at) => ({ ...drawn[at], ...track(one) }));
     together(lanes.map(({ lane }) => lane));
-    finish = Math.max(...lanes.map(({ total }) => total));
+    finish = Math.max(...lanes.map(({ lane }) => lane.seconds));
     const sharing = (place) => place !== null && lanes.filter(({ rank }) => rank === place).length > 1;
     for (const one of lanes) one.called = one.rank === null ? "" : sharing(one.rank) ? "tie" : PLACES[one.rank];
     const which = race.repeats > 1 ? `the median of its ${race.repeats} runs` : "its run";
@@ -68,12 +69,12 @@ export function mount({ element, props, watch }) {
 
   function draw(at) {
     const over = at >= finish;
-    for (const { lane, fill, time, place, called, total, tokens } of lanes) {
+    for (const { lane, fill, place, called, tokens } of lanes) {
       lane.draw(at);
       fill.value = lane.pace[0] / tokens;
-      time.textContent = seconds(Math.min(at, total));
       place.textContent = over ? called : "";
     }
+    clock.textContent = over ? "" : seconds(at);
     if (over) player.playing = false;
     root.dataset.state = over ? "done" : player.playing ? "running" : "paused";
     play.textContent = player.playing ? "Pause" : over ? "Replay" : "Play";

@@ -43,25 +43,40 @@ def observing() -> str:
         204, text(180, 14, "target, one token", "middle quiet"),
         box(128, 24, 104, "its output", "sure"), stack, line(180, 62, 180, 50, "to"), rays,
         line(128, 37, 76, 37, "to"), box(6, 24, 70, "EAGLE-2"),
-        box(280, 113, 74, "LSA", "drafter"),
+        text(41, 66, "one layer", "middle quiet"), text(317, 90, "layer self-", "middle quiet"),
+        text(317, 105, "attention", "middle quiet"), box(280, 113, 74, "LSA", "drafter"),
         line(317, 139, 317, 170, "to"), box(280, 170, 74, "memory"),
     )  # fmt: skip
 
 
 def training() -> str:
-    verified = "".join(box(6 + 40 * at, 88, 34, "", "sure") for at in range(4))
-    drafts = "".join(box(174 + 46 * at, 88, 40, f"d{at + 1}", "dashed") for at in range(4))
-    looks = line(332, 57, 162, 57, "drafter to") + "".join(
+    words = ("I", "am", "not", "able", "to", "help", "you", "now")
+    places = *(6 + 40 * at for at in range(4)), *(174 + 46 * at for at in range(4))
+    boxes = "".join(
+        box(x, 88, 34 if at < 4 else 40, word, "sure" if at < 4 else "dashed")
+        for at, (x, word) in enumerate(zip(places, words, strict=True))
+    )
+    cross = line(332, 57, 162, 57, "drafter to") + "".join(
         line(194 + 46 * at, 88, 194 + 46 * at, 57, "drafter") for at in range(4)
+    )
+    back = (
+        line(332, 114, 332, 134)
+        + line(332, 134, 23, 134)
+        + "".join(
+            line(x + (17 if x < 174 else 20), 134, x + (17 if x < 174 else 20), 115, "to")
+            for x in places[:-1]
+        )
     )
     return svg(
         "training", "Where the memory ends",
-        "Four verified tokens with memory, then a boundary, then four drafts. Every draft looks "
+        "Four verified tokens with memory, then a boundary, then four guesses. Every guess looks "
         "through cross-attention at the memory before the boundary, and through self-attention at "
-        "the text and at the drafts before it. There is no memory of the drafts.",
-        150, box(6, 44, 154, "memory: CA reads it", "drafter"), looks, verified, drafts,
-        line(167, 34, 167, 150, "cut"), text(167, 26, "the memory ends here", "middle quiet"),
-        brace(174, 352, 122, "guesses: SA reads back"), brace(6, 160, 122, "verified"),
+        "the text and at the guesses before it. There is no memory of the guesses.",
+        196, box(6, 44, 154, "memory of these words", "drafter"), cross, boxes, back,
+        line(167, 34, 167, 186, "cut"), text(167, 26, "the memory ends here", "middle quiet"),
+        text(262, 50, "cross-attention (CA)", "middle quiet"),
+        text(262, 150, "self-attention (SA)", "middle quiet"),
+        brace(174, 352, 160, "guesses"), brace(6, 160, 160, "verified"),
     )  # fmt: skip
 
 

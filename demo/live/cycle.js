@@ -84,15 +84,15 @@ export class Cycle {
     this.still();
   }
 
-  /** Once more, slowly: drafted, checked, kept. box: its words, unjudged meanwhile. */
-  slowly(box) {
+  /** Once more, slowly: drafted, checked, kept. box: its words, unjudged meanwhile; after: what follows. */
+  slowly(box, after) {
     this.still();
     this.box = box;
     box?.classList.add("unjudged");
     this.#phase("drafted");
     this.#timers = [
       setTimeout(() => this.#phase("checked"), SLOW[0]),
-      setTimeout(() => this.still(), SLOW[0] + SLOW[1]),
+      setTimeout(() => (this.still(), after && after()), SLOW[0] + SLOW[1]),
     ];
   }
 

@@ -54,10 +54,11 @@ function now({ drafter, live, coming, player, written }) {
   return `${head.label} is writing. Underlined words were guessed right.`;
 }
 
-function calls({ drafter, plain, complete, live }) {
+function calls({ drafter, plain, complete, live, player }) {
   const own = figure("calls", drafter.calls, String(drafter.calls));
   if (plain.ended && complete) return [own, ` model calls instead of ${plain.calls}. `];
-  return [own, ` model calls${plain.ended || !live ? "" : "; plain decoding runs now, to compare"}. `];
+  const other = live ? "; plain decoding runs now, to compare" : player.playing && "; plain decoding is still writing";
+  return [own, ` model calls${(!plain.ended && other) || ""}. `];
 }
 
 function text({ drafter, plain, complete, measured }) {

@@ -312,9 +312,10 @@ export class Stage {
   }
 
   #slowly() {
+    const goesOn = this.player.playing && (() => this.#toggle());
     if (!this.live) this.#still();
     this.veil(false);
-    this.cycle.slowly(this.drafter.view.text.querySelector(`[data-cycle="${this.shown.cycle}"]`));
+    this.cycle.slowly(this.drafter.view.text.querySelector(`[data-cycle="${this.shown.cycle}"]`), !this.live && goesOn);
     this.#buttons();
   }
 

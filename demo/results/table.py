@@ -22,9 +22,8 @@ PACES = {1: "faster", 0: "about as fast", -1: "slower"}
 PLACES = {-1: "behind", 0: "level with", 1: "ahead of"}
 NOTES = {  # below each chart: how to read it
     "speed": (
-        "Whole runs, the prompt’s call included. Dotted: plain decoding. ×: how many times as "
-        "fast. Striped, and after the arrow: with n-gram lookup. Thin lines: the slowest and the "
-        "fastest of several passes."
+        "Whole runs, the prompt’s call included. Dotted: plain decoding. After an arrow: with "
+        "n-gram lookup. Thin lines: the slowest and the fastest pass."
     ),
     "tau": (
         "Tokens (words or parts of words) that one call of the model brings on average; alone, it "
@@ -36,8 +35,7 @@ NOTES = {  # below each chart: how to read it
 METHODS = (
     "<b>MoA</b>, <b>EAGLE</b>: trained drafters, equally large, taught by the same text; N: layers "
     "of the target that MoA borrows (N\u00a0=\u00a01 was trained least, N\u00a0=\u00a03 longest). "
-    "<b>N-gram lookup</b>: untrained, it repeats the text so far. <b>Striped</b>: a drafter and "
-    "lookup in one tree. <b>Plain</b>: the target alone."
+    "<b>N-gram lookup</b>: untrained, it repeats the text so far. <b>Plain</b>: the target alone."
 )
 MEDUSA = " <b>Medusa</b>: a method of others, smaller, and trained less."
 OTHERS = " <b>transformers, llama.cpp, OpenVINO</b>: other programs, without our drafters."
@@ -138,55 +136,64 @@ def pace(found: dict[str, Any], other: dict[str, Any]) -> int:
     return 0 if alike else 1 if over > 1 else -1
 
 
-def conclusion(recording: Recording) -> tuple[str, str, str, str]:
-    """What drafting gains; MoA against the target alone and against other drafters, alone and with
-    n-gram lookup; how many methods make the target faster; what MoA gains by kind of prompt."""
+def conclusion(recording: Recording) -> list[str]:
+    """Sentences; none without a method that drafts.
+
+    What drafting gains; MoA against the target alone and other drafters; drafters with n-gram
+    lookup; who is ahead, if not MoA; how many methods make the target faster, if not all; whether
+    the text is the same; what MoA gains by kind of prompt.
+    """
     drafting = {name: found for name, found in recording.methods.items()
                 if found.get("speedup") and found.get("tree") and name != VANILLA}  # fmt: skip
     order = sorted(drafting, key=lambda name: -drafting[name]["speedup"])
     if not order:
-        return "", "", "", ""
-    paces = {name: pace(drafting[name], recording.figures(VANILLA)) for name in order}
-    rates = {name: spread(one, "tokens_per_second") for name, one in drafting.items()}
-    ahead, sentences = sorted(leaders(rates), key=order.index), []
+        return []
     alone = [name for name in order if name != NGRAM and not name.endswith(LOOKUP)]
-    if mine := next((name for name in alone if family(name) == "moa"), ""):
-        but = f" ({PACES[paces[mine]]})" * (paces[mine] < 1)
-        said = [
-            f"{label(mine)} writes at {_over(drafting, [mine])} the speed of the target alone{but}"
-        ]
-        for place, word in PLACES.items():
-            there = [label(name) for name in alone if family(name) != "moa"
-                     and pace(drafting[mine], drafting[name]) == place]  # fmt: skip
-            said += [f"{word} {listed(there)}"] * bool(there)
-        sentences.append(", ".join(said))
-    if mixed := [name for name in order if name.endswith(LOOKUP)]:
-        sentences.append(f"Joined with n-gram lookup, drafters reach {_over(drafting, mixed)}")
-    if not any(family(name.removesuffix(LOOKUP)) == "moa" for name in ahead):
-        sentences.append(f"Fastest: {listed([*map(label, ahead)])}, {_over(drafting, ahead)}")
-    (most, count), *rest = Counter(paces.values()).items()
-    told = "".join(f", {count} {PACES[each]}" for each, count in rest)
-    which = f"{count} of {len(order)}" if rest else f"all {count}"
+    mine = next((name for name in alone if family(name) == "moa"), "")
+    paces = Counter(pace(found, recording.figures(VANILLA)) for found in drafting.values())
+    counted = [f"{paces[each]} {words}" for each, words in PACES.items() if paces[each]]
     same = all(found.get("identical_to_vanilla") == 1 for found in drafting.values())
-    counted = (
-        f"Against the target alone, {which} methods with guesses are {PACES[most]}{told}."
-        + " The text stays the same." * same + _why_train(drafting, mixed)
-    )  # fmt: skip
-    whole = f"Guessing ahead makes the target {_over(drafting, order)} as fast as it is alone."
-    return whole, ". ".join(sentences) + ".", counted, by_kind(recording, mine)
+    sentences = [
+        f"Guessing ahead makes the target {_over(drafting, order)} as fast as it is alone.",
+        _ranked(drafting, mine, alone) if mine else "",
+        _joined(drafting, order),
+        _fastest(drafting, order),
+        f"Of {many(len(order), 'method')}: {', '.join(counted)}." * (set(paces) != {1}),
+        "Every text is the target’s own." * same,
+        by_kind(recording, mine),
+    ]
+    return [*filter(None, sentences)]
 
 
-def _why_train(drafting: dict[str, dict[str, Any]], mixed: Sequence[str]) -> str:
-    """What a trained drafter adds to n-gram lookup, if both were measured and it adds something."""
-    lookup = drafting.get(NGRAM)
-    if not lookup or not mixed or any(pace(drafting[name], lookup) < 1 for name in mixed):
+def _ranked(drafting: dict[str, dict[str, Any]], mine: str, alone: Sequence[str]) -> str:
+    """MoA against the target alone and against other drafters."""
+    told = [f"{label(mine)} reaches {_over(drafting, [mine])}"]
+    for place, word in PLACES.items():
+        others = [name for name in alone if family(name) != "moa"
+                  and pace(drafting[mine], drafting[name]) == place]  # fmt: skip
+        if others:
+            several = any(spread(drafting[name], "tokens_per_second").known for name in others)
+            near = "their runs overlap" if several else f"less than {100 * ALIKE:.0f} % apart"
+            told += [f"{word} {listed([*map(label, others)])}" + f" ({near})" * (not place)]
+    return f"{', '.join(told)}."
+
+
+def _joined(drafting: dict[str, dict[str, Any]], order: Sequence[str]) -> str:
+    """What drafters reach with n-gram lookup in one tree, and lookup alone."""
+    mixed, lookup = [name for name in order if name.endswith(LOOKUP)], drafting.get(NGRAM)
+    if not mixed:
         return ""
-    more = [100 * (drafting[name]["speedup"] / lookup["speedup"] - 1) for name in mixed]
-    share = " to ".join(dict.fromkeys((f"{min(more):.0f}", f"{max(more):.0f}")))
-    return (
-        f" N-gram lookup, which needs no training, reaches {lookup['speedup']:.2f} × alone; a "
-        f"trained drafter adds {share} % to it."
-    )
+    told = f"With n-gram lookup in the same tree, drafters reach {_over(drafting, mixed)}"
+    return told + (f"; lookup alone, untrained, {_over(drafting, [NGRAM])}." if lookup else ".")
+
+
+def _fastest(drafting: dict[str, dict[str, Any]], order: Sequence[str]) -> str:
+    """Who is ahead, if it is not MoA."""
+    rates = {name: spread(one, "tokens_per_second") for name, one in drafting.items()}
+    ahead = sorted(leaders(rates), key=order.index)
+    if any(family(name.removesuffix(LOOKUP)) == "moa" for name in ahead):
+        return ""
+    return f"Fastest: {listed([*map(label, ahead)])}, {_over(drafting, ahead)}."
 
 
 def _over(drafting: dict[str, dict[str, Any]], names: Sequence[str]) -> str:
@@ -240,14 +247,10 @@ data sets, without {escape(apart)}. {escape(paper.flag)} Source: {source}.</p></
 
 def headline(recording: Recording) -> str:
     """A recording's conclusion, and how it was made, as HTML."""
-    every, (whole, short, which, kinds) = [*recording.methods.values()], conclusion(recording)
-    spreads = [one.get("tokens_per_second_spread") or (0, 0) for one in every]
-    once = all(low == high for low, high in spreads)
-    near = f"they ran once and differ by less than {100 * ALIKE:.0f} %"
-    level = f" “Level”: {near if once else 'their runs overlap'}." * (PLACES[0] in short)
+    first, *rest = conclusion(recording) or ["No method that drafts was measured."]
+    points = "".join(f"<li>{escape(one)}</li>" for one in rest)
     return (
-        f'<div class="record-claims"><p class="conclusion">{escape(whole)}</p>'
-        f"<p>{escape(' '.join(filter(None, (short + level, which, kinds))))}</p>"
+        f'<div class="record-claims"><p class="conclusion">{escape(first)}</p><ul>{points}</ul>'
         f"<details><summary>How it was measured</summary><p>{escape(made(recording))}</p>"
         f"<p><b>{escape(recording.name)}</b>: {escape(claim(recording))}</p>"
         f"<p>Recorded {escape(recording.date)}, commit {escape(recording.commit)}. Compare speeds "

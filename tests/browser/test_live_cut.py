@@ -47,6 +47,8 @@ WAITS = """async () => {
   return waits.size;
 }"""
 IN_PLAIN = f"() => document.querySelector('{LANE} ~ .lane').dataset.state === 'running'"
+TOPS = """() => ['.lanes', '.pacer', '.below', '#connection', '#how'].map(
+  (place) => Math.round(document.querySelector(`#stage ${place}`).getBoundingClientRect().top))"""
 # What stands beside the button, before and after Run, for a run whose cut is arranged.
 ARMED = """async running => {
   const { Cut } = await import("/demo/live/cut.js");
@@ -117,14 +119,17 @@ def test_a_server_that_ends_is_told_and_the_text_is_kept(bundle, window, tmp_pat
 
 def test_a_cut_takes_effect_at_once_and_the_text_is_healed(page):
     settings(page, tokens=40)
+    page.click("#settings > button")  # folded: all has its own place then
     page.fill("#prompt textarea", STORY)
     press(page, "✂ Cut the connection")
     assert "about 12 tokens into the next run" in page.inner_text(".cut-state")
     assert page.evaluate(ARMED, False).startswith("Cancel the cutIt will be cut")
     assert page.evaluate(ARMED, True).startswith("✂ Cut the connection")  # now it cuts at once
     start(page)
+    page.wait_for_selector(f"{TEXT} .first")
+    tops = page.evaluate(TOPS)
     page.wait_for_selector(f"{TEXT} [data-token=offline] >> nth=5")
-    assert "writes on alone" in headline(page)
+    assert "writes on alone" in headline(page) and page.evaluate(TOPS) == tops  # nothing moves
     assert int(page.inner_text(".legend li:has(.offline) b")) > 5
     keep_picture(page, "live-cut")
     page.wait_for_selector("#view .headline:has-text('has come to its end')")
@@ -132,6 +137,7 @@ def test_a_cut_takes_effect_at_once_and_the_text_is_healed(page):
     press(page, "Restore the connection")
     finish(page)
     said = page.inner_text("#view .costs")
+    assert page.evaluate(TOPS) == tops
     assert "The connection is back" in said and "soon repeats itself" in said
     assert figure(page, "exact") == 1 and "(the cut left out)" in headline(page)
     known = page.locator(".legend .confirmed").is_visible()

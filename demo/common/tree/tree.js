@@ -110,7 +110,7 @@ function down(parent, child, look) {
 
 function box(node, look) {
   const group = shape("g", {
-    class: `node ${node.kind}${node.cut ? " cut" : ""}`,
+    class: `node ${node.kind}${node.cut ? " cut" : ""}${node.label.length < 3 ? " short" : ""}`,
     transform: `translate(${node.x} ${node.y})`,
     "data-node": node.kind,
     "data-index": node.index,
