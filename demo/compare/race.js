@@ -8,6 +8,11 @@ import { legendOf } from "../common/tokens/view.js";
 const PLACES = ["1st", "2nd", "3rd", "4th", "5th"];
 const seconds = (value) => `${value.toFixed(value < 10 ? 2 : 1)} s`;
 
+let box = null; // the prompt in it, once it has changed
+let mark = () => {};
+/** A race of another prompt than that in the box is dimmed. */
+export const asked = (prompt) => mark((box = prompt));
+
 export function mount({ element, props, watch }) {
   const root = element.firstElementChild;
   const note = el("p", "note");
@@ -41,6 +46,7 @@ export function mount({ element, props, watch }) {
 
   function build() {
     const race = props.value;
+    mark();
     player.pause();
     tracks.replaceChildren();
     texts.replaceChildren();
@@ -61,8 +67,8 @@ export function mount({ element, props, watch }) {
     for (const one of lanes) one.called = one.rank === null ? "" : sharing(one.rank) ? "tie" : PLACES[one.rank];
     const which = race.repeats > 1 ? `the median of its ${race.repeats} runs` : "its run";
     const level = lanes.some(({ rank }) => sharing(rank)) ? " Tie: their runs overlap; more repeats may tell them apart." : "";
-    const whose = race.recorded ? ` Recorded with the prompt “${race.recorded}”` : "";
-    note.textContent = `A shorter bar is faster. Each ran alone; ${which} is replayed in real time.${level}${whose}`;
+    const whose = `${race.recorded ? "Recorded with" : "Run with"} the prompt “${race.prompt}”`;
+    note.textContent = `A shorter bar is faster. Each ran alone; ${which} is replayed in real time.${level} ${whose}`;
     player.seek(Infinity);
     if (!calm.matches) watchFor();
   }
@@ -102,6 +108,7 @@ export function mount({ element, props, watch }) {
     seen.observe(tracks);
   }
 
+  mark = () => root.classList.toggle("before", ![null, props.value?.prompt ?? box].includes(box));
   watch("value", build);
   build();
 }

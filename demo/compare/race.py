@@ -1,10 +1,10 @@
 """A comparison as a race: data for replaying each method's middle run.
 
-The value is {"id": changes with each race, "repeats": counted runs of each, "recorded": the prompt
-of one that came with the program, "lanes": [{"label", "colour", "seconds", "over", "tau": speed
-over plain decoding's, and tokens per call, in words; "lines": of the run (common/tokens/view.py),
-"rank": its place, from 0; None after single runs, which cannot tell}]}. While runs are still to
-come, it has "measuring", and no lane has lines or a rank.
+The value is {"id": changes with each race, "repeats": counted runs of each, "prompt": of all runs,
+"recorded": whether it came with the program, "lanes": [{"label", "colour", "seconds",
+"over", "tau": speed over plain decoding's, and tokens per call, in words; "lines": of the run
+(common/tokens/view.py), "rank": its place, from 0; None after single runs, which cannot tell}]}.
+While runs are still to come, it has "measuring", and no lane has lines or a rank.
 """
 
 from collections.abc import Sequence
@@ -30,7 +30,8 @@ def race(rows: Sequence[Row]) -> dict[str, Any]:
         {**lane, "lines": feed_of(row.trace, row.method), "rank": found.get(row.method)}
         for row, lane in zip(rows, _bars(rows), strict=True)
     ]
-    return {"id": token_hex(4), "repeats": runs, "lanes": lanes}
+    prompt = rows[0].trace.about.get("prompt", "")
+    return {"id": token_hex(4), "repeats": runs, "prompt": prompt, "lanes": lanes}
 
 
 def bars_so_far(rows: Sequence[Row]) -> dict[str, Any]:
@@ -51,7 +52,7 @@ def _bars(rows: Sequence[Row]) -> list[dict[str, Any]]:
 
 def recorded_race() -> dict[str, Any] | None:
     found = recorded_rows()
-    return race(found) | {"recorded": found[0].trace.about["prompt"]} if found else None
+    return race(found) | {"recorded": True} if found else None
 
 
 def recorded_rows() -> list[Row]:

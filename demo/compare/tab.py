@@ -6,7 +6,7 @@ from typing import Any
 import gradio as gr
 
 from demo.common.controls import ask, control, folded
-from demo.common.elements import status_line, words
+from demo.common.elements import call, status_line, words
 from demo.common.methods import VANILLA, label, ordered
 from demo.compare.bench import results, run
 from demo.compare.run import FEWEST, MOST, Comparison, recorded_time, usual
@@ -54,6 +54,8 @@ def build(shared: Shared) -> gr.Textbox:
 
     ended = connect(shared, go, stop, work, [*made.values()], [*parts.values()])
     show_results(ended, "compare-results")
+    asked = {"js": call("compare/race.js", "asked"), **PRIVATE}
+    made["prompt"].change(None, made["prompt"], None, **asked)
     share_fold("compare-", ID, status, made)
     linked = {name: made[name] for name in LINKED}
     load_address(shared, ID, status, linked, check)

@@ -61,6 +61,7 @@ def test_a_comparison_is_the_same_in_table_charts_verdict_and_race(page):
     wait_for_status(page, "All 3 runs are done.", "compare-")
     page.wait_for_function(SEEN, arg="#compare-verdict")
     page.wait_for_function(DIMMED, arg=False)
+    assert not page.locator(".race.before").count()  # it is of the prompt in the box
     assert page.locator("#compare-plan span").evaluate("e => getComputedStyle(e).display") == "none"
     assert page.locator("#compare-verdict b").all_inner_texts()[-1] == "same text ✓"
     found = table(page)
@@ -133,6 +134,7 @@ def test_a_recorded_race_is_whole_before_it_is_seen(page):
     states = page.locator(".race .state").all_inner_texts()
     assert len(states) == 3 and not any(words.startswith("0 tokens") for words in states)
     assert "Recorded with the prompt “Write a short email" in page.inner_text(".race .note")
+    page.wait_for_selector(".race.before")  # the box has another one
     assert {"1st", "tie"} & {*page.locator(".race .place").all_inner_texts()}
     whole = [tokens for _, tokens in page.evaluate(BARS)]
     with slowed(page, 20):
