@@ -130,15 +130,20 @@ def _speed(measured: Sequence[Row]) -> str:
     whose = {plain: "plain decoding"}
     of = f" {whose.get(over, over)}’s speed"
     times = {name: f"{one.over(rates[over]).middle:.2f} ×" for name, one in rates.items()}
-    named = listed([whose.get(one, one) for one in ahead])
     if len(ahead) > 1 and over in ahead:
         raced = listed([f"{whose.get(one, one)} {times[one]}" for one in ahead if one != over])
         said = f"Too close to rank, their runs overlap: {raced}{of}"
+    elif len(ahead) > 1:
+        reached = [
+            f"{ahead[0]} reached {times[ahead[0]]}",
+            *(f"{one} {times[one]}" for one in ahead[1:]),
+        ]
+        said, of = f"{listed(reached)}{of}: a tie, as their runs overlap", ""
     else:
-        are = "was the fastest" if len(ahead) == 1 else "are too close to rank (their runs overlap)"
-        said = f"{named[0].upper()}{named[1:]} {are}"
-    if over not in ahead:
-        said, of = f"{said}, at {listed([times[one] for one in ahead])}{of}", ""
+        name = whose.get(ahead[0], ahead[0])
+        said = f"{name[0].upper()}{name[1:]} was the fastest"
+        if over not in ahead:
+            said, of = f"{said}, at {times[ahead[0]]}{of}", ""
     return said + f"; {first} reached {times[first]}{of}" * (first not in (*ahead, over)) + "."
 
 

@@ -153,22 +153,28 @@ def takeaway(looked: Look, trace: Trace) -> str:
         most = max(bars, key=bars.__getitem__)
         one = len(most) == 1
         which = f"layer {most[0] + 1}" if one else f"layers {most[0] + 1} to {most[-1] + 1}"
+        said = f"{which} of {len(mean)}, and at "
         share = f"{bars[most]:.0%}{'' if one else ' each, on average'}"
-        said = f"{which} of {len(mean)} ({share}; an even share is {1 / len(mean):.0%}) and "
-        aside = f"The last layer, the only one that EAGLE-2 sees, gets {mean[-1]:.0%}. "
+        aside = f"{which[0].upper()}{which[1:]}: {share}; an even share is {1 / len(mean):.0%}. "
+        aside += f"The last layer, the only one that EAGLE-2 sees, gets {mean[-1]:.0%}. "
     columns = [fmean(column) for column in zip(*looked.text, strict=True)]
     read, places = Counter[str](), Counter(map(short, tokens))
     for token, column in zip(tokens, columns[-len(tokens) :], strict=True):
         read[short(token)] += column
     if looked.others is not None:
         aside += f"{looked.others} tokens without a row together: {columns[0]:.0%}. "
-    named = " and ".join(
-        f"“{token}” ({share:.0%}{f' in {places[token]} places' * (places[token] > 1)})"
-        for token, share in read.most_common(2)
+    most_read = read.most_common(2)
+    named = " and ".join(f"“{token}”" for token, _ in most_read)
+    aside += (
+        ", ".join(
+            f"“{token}”: {share:.0%}{f' in {places[token]} places' * (places[token] > 1)}"
+            for token, share in most_read
+        )
+        + ". "
     )
     return (
         f'<p class="conclusion">To guess what follows “{escape(short(looked.root))}”, the drafter '
-        f"looked most at {said}the tokens {escape(named)}.</p>"
-        f'<p class="note">{aside}Cycle {looked.cycle + 1}, prompt “{escape(asked)}”: to look into '
-        "another cycle, choose it and press again.</p>"
+        f"looked most at {said}{escape(named)}.</p>"
+        f'<p class="note">{escape(aside)}Cycle {looked.cycle + 1}, prompt “{escape(asked)}”: to '
+        "look into another cycle, choose it and press again.</p>"
     )

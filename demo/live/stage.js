@@ -74,7 +74,7 @@ export class Stage {
     add(wrong, rejected).title = "Most are alternatives: for each place, at most one guess can be right.";
     const edge = add(el("li"), el("span", "edge"), " ends a model call");
     const legend = add(el("ul", "legend"), right, wrong, own, edge, ...alone);
-    return add(el("div", "pacer"), this.back, this.play, this.on, this.count, legend);
+    return add(el("div", "pacer"), add(el("div", "steps"), this.back, this.play, this.on, this.count), legend);
   }
 
   // ---- runs come ----

@@ -29,9 +29,9 @@ export function mount({ element, props: { runs, trip: first, ratio } }) {
   function draw() {
     const away = runs.map(([, calls]) => (calls * trip.value) / 1000);
     const whole = runs.map(([, , here], at) => here + away[at]);
-    const [ours, stream] = [whole[0], whole.at(-1)];
+    const [ours, each, stream] = [whole[0], ...whole.slice(-2)];
     const [speed, but] = stream < ours ? ["faster", "but"] : ["no faster", "and"];
-    said.textContent = `At ${trip.value} ms a round trip, ${whose} takes ${seconds(ours)} with a drafter here, ${seconds(stream)} streamed.`;
+    said.textContent = `At ${trip.value} ms a round trip, ${whose} takes ${seconds(each)} token by token, ${seconds(ours)} with a drafter here, ${seconds(stream)} streamed.`;
     streaming.textContent = `Streaming is ${speed}, ${but} a cut stops it. The drafter here writes on, though one this small soon repeats itself.`;
     const bar = (kind, value) => el("span", `bar ${kind}`, "", { style: `width: ${(100 * value) / Math.max(...whole)}%` });
     bars.replaceChildren(...runs.flatMap(([name, calls, here], at) => [

@@ -52,7 +52,9 @@ class IndependentDrafter(Trained, Reader):
         self.text.advance(count)
         return self.head(hidden)[0, :, : self.target.config.vocab_size]
 
-    def states(self, embedded: Tensor, positions: Tensor, visible: Tensor) -> Tensor:
+    def states(
+        self, embedded: Tensor, before: Tensor, positions: Tensor, visible: Tensor
+    ) -> Tensor:
         return self.small.run_layers(embedded, positions, visible, None)
 
     @classmethod

@@ -151,10 +151,13 @@ class Trained(Drafter):
         net = widened(lambda inner: cls.net_class(cls.fresh_sizes(target, inner)), budget)
         return cls(initialised(net), target, name)
 
-    def states(self, embedded: Tensor, positions: Tensor, visible: Tensor) -> Tensor:
+    def states(
+        self, embedded: Tensor, before: Tensor, positions: Tensor, visible: Tensor
+    ) -> Tensor:
         """What the head reads after each token of a text [B, T, E], for training.
 
         embedded   [B, T, E] the tokens
+        before     [B, T, E] the target's last hidden state of the token before each
         positions  [B, T]
         visible    [B, 1, T, T] bool: which tokens each one may see
         """
@@ -162,9 +165,11 @@ class Trained(Drafter):
 
 
 def widened(make: Callable[[int], Net], budget: int) -> Net:
-    """The net whose width comes closest to `budget` parameters."""
+    """The net whose width comes closest to `budget` parameters, or its only size."""
     base = parameters(make(1))
     step = parameters(make(2)) - base
+    if not step:
+        return make(1)
     return make(max(1, 1 + round((budget - base) / step)))
 
 

@@ -157,8 +157,9 @@ def drafter_name(spec: str) -> str:
         raise UserError(untrained(tli_of(spec), bundled_moa()))
     if (method := spec.casefold()) in trained():
         raise UserError(
-            f"No {method} drafter is trained for {default_target()}: choose from "
-            f"{', '.join(known)}, or train one: python -m moa_core train drafters --help"
+            f"No {method} drafter is bundled: choose from {', '.join(known)} (for "
+            f"{default_target()}), name a folder, or train one: python -m moa_core train drafters "
+            "--help"
         )
     raise UserError(no_such(spec, known, "drafter"))
 

@@ -62,7 +62,8 @@ class StatesTrainee(Trainee):
 
     def forward(self, batch: Batch, lesson: Lesson, masks: Masks, seed: int) -> Loss:
         visible = same_document(batch.segment)
-        states = self._drafter.states(lesson.embedded, batch.positions, visible)
+        before = F.pad(lesson.hidden, (0, 0, 1, -1))  # rows [0, T - 1), one later
+        states = self._drafter.states(lesson.embedded, before, batch.positions, visible)
         entropy = soft_entropy(states, lesson.verdicts, predictable(batch))
         return entropy, {"cross_entropy": entropy.detach()}
 

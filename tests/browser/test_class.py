@@ -25,12 +25,11 @@ LETTERS = """all => all.map(
 
 def test_in_class_there_is_what_a_lesson_needs(open_page):
     page = open_page("?class=1")
-    for place in ("#cut", TREE, LANE, PLAIN):
+    for place in (TREE, LANE, PLAIN):
         assert page.locator(place).first.is_visible(), place
-    for place in ("#prompt textarea", "#run", "#method", "#tli", "[role=tab]"):
-        assert not page.locator(place).first.is_visible(), (
-            place
-        )  # the first step has a tree to ask about
+    # The first step has a tree to ask about.
+    for place in ("#prompt textarea", "#run", "#method", "#tli", "[role=tab]", "#cut"):
+        assert not page.locator(place).first.is_visible(), place
     steps = page.locator(".class-steps > div")
     assert steps.inner_text().startswith("1 of 8, Drafting.")
     page.wait_for_selector(f"{TREE}[data-phase=drafted]")  # the tree answers the question
@@ -78,7 +77,7 @@ def test_in_class_there_is_what_a_lesson_needs(open_page):
     page.evaluate(SHOWN_AGAIN)  # as Back does where the browser has kept the page
     assert steps.inner_text().startswith("1 of 8")
     press(page, "Next step")
-    assert page.evaluate(HIDDEN, ["#run", LANE, PLAIN, TREE, "#cut"]) == []
+    assert page.evaluate(HIDDEN, ["#run", LANE, PLAIN, TREE]) == []
     sizes = [page.locator(place).evaluate(SIZE) for place in (".class-steps p", TEXT)]
     assert sizes[0] == sizes[1] > 20
     tree, wide = (page.locator(place).bounding_box() for place in (TREE, "#view"))
@@ -88,7 +87,7 @@ def test_in_class_there_is_what_a_lesson_needs(open_page):
     page.set_viewport_size({"width": 390, "height": 844})
     leave = page.get_by_role("link", name="Exit class mode")
     slowly = "[aria-label='Show this cycle slowly']"  # what step 1 asks to press
-    assert page.evaluate(HIDDEN, [".class-steps a", "#cut", slowly, f"{TREE} .node"]) == []
+    assert page.evaluate(HIDDEN, [".class-steps a", slowly, f"{TREE} .node"]) == []
     assert leave.bounding_box()["x"] + leave.bounding_box()["width"] <= 390
     leave.click()
     page.wait_for_selector("#tli-stops:has-text('N = 1')")  # that of the run, which is there

@@ -16,6 +16,7 @@ from demo.common.methods import label
 from demo.engine import Engine
 from moa_core.__main__ import main
 from moa_core.decoding.trace import Drafted
+from moa_core.drafters.trained import parameters, widened
 from moa_core.loading.load import load_drafter, load_target
 from moa_core.train.drafters import fresh, trainee
 from moa_core.train.losses import Weights
@@ -71,6 +72,10 @@ def test_the_one_with_weights_learns(followed):
         optimizer.step()
         losses.append(float(loss.detach()))
     assert losses[-1] < 0.7 * losses[0]
+
+
+def test_a_network_may_have_one_size():
+    assert parameters(widened(lambda _: torch.nn.Linear(2, 2), 10**6)) == 6
 
 
 def test_its_commands_run(tmp_path, monkeypatch, capsys):

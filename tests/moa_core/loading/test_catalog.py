@@ -121,7 +121,7 @@ REFUSED: list[tuple[Callable[[Target], object], str]] = [
     (lambda t: layers_needed("eagl2"), f"no drafter 'eagl2': choose from {re.escape(OFFERED)}, or"),
     (lambda t: named("", ["vanilla"]), "vanilla has no files of its own"),
     (lambda t: load_drafter("moa-n2", t), r"N = 2 \(trained: 0, 1\).* --methods moa-n2"),
-    (lambda t: load_drafter("Tandem", t), "No tandem drafter is trained for tiny: choose"),
+    (lambda t: load_drafter("Tandem", t), "No tandem drafter is bundled: choose from"),
     (lambda t: load_drafter("ngram+ngram", t), "ngram cannot be joined with lookup"),
     (lambda t: load_target("moa-n0"), "moa-n0 is a drafter"),
     (lambda t: load_target(dtype="int7"), "^Unknown dtype 'int7'"),
