@@ -37,7 +37,7 @@ TABS = (live, compare, inside, tli, network, results, lesson)
 
 TITLE = "Mixture of Attentions, live"
 ABOUT = (
-    "Speculative decoding: a small drafter guesses, a larger model, the target, checks. The text "
+    "Speculative decoding: a small drafter guesses, a larger target checks. The text "
     "is the target’s own."
 )
 IDS = tuple(module.ID for module in TABS)

@@ -28,7 +28,7 @@ export function costs(stage) {
 /** How the run ended, and with what it was drafted. */
 export function remarks({ drafter, complete }) {
   if (drafter.view.link && drafter.root.dataset.link !== "lost") return [];
-  const by = drafter.head?.by.replace(AUTO, "whose trees adapt to the machine’s speed: calls vary from run to run");
+  const by = drafter.head?.by.replace(AUTO, "whose trees adapt to the machine’s speed, so the calls vary");
   return [complete && repeats(drafter.view.written), ENDINGS[drafter.ended?.end], by].filter(Boolean);
 }
 
@@ -57,7 +57,7 @@ function now({ drafter, live, coming, player, written }) {
 function calls({ drafter, plain, complete, live, player }) {
   const own = figure("calls", drafter.calls, String(drafter.calls));
   if (plain.ended && complete) return [own, ` model calls instead of ${plain.calls}. `];
-  const other = live ? "; plain decoding runs now, to compare" : player.playing && "; plain decoding is still writing";
+  const other = live ? "; plain decoding runs now, to compare" : player.playing && plain.head && "; plain decoding is still writing";
   return [own, ` model calls${(!plain.ended && other) || ""}. `];
 }
 
@@ -73,7 +73,7 @@ function speed(stage) {
   if (!measured) return once(stage);
   if (!complete || !("vanilla" in measured.over)) return [];
   const { vanilla: over } = measured.over;
-  if (over === null) return [`. Speed: ${[rates(stage), "too close to call"].filter(Boolean).join(", ")}.`];
+  if (over === null) return [`. Speed: too close to call (${many(measured.runs, "run")}).`];
   if (typeof over === "string") return [`, ${over} here: by how much changes from run to run.`];
   const shown = figure("speedup", over, `${over.toFixed(over < 0.95 ? 2 : 1)}×`);
   shown.classList.toggle("slower", over < 1);
@@ -108,9 +108,10 @@ function repeats(written) {
   return runs.length - new Set(runs).size > runs.length / 4 ? "The text repeats itself, so it is easy to guess" : "";
 }
 
-function gain({ drafter: { ms: own, tau, head }, plain: { ms: plain } }) {
+function gain({ drafter: { ms: own, tau, head }, plain: { ms: plain }, measured, frame }) {
   if (own === null || plain === null || head.method === "vanilla") return "";
-  const brings = `Each call brings ${tau.toFixed(2)} tokens instead of 1`;
+  const again = measured && frame.dataset.run !== "recorded"; // the charts are of other runs
+  const brings = `${again ? "In the run above, each" : "Each"} call brings ${tau.toFixed(2)} tokens instead of 1`;
   // Less only by chance: checking a tree is never cheaper than one word.
   if (own <= plain) return `${brings} and takes about as long as a call of plain decoding.`;
   return `${brings}, but takes ${own.toFixed(0)} ms instead of ${plain.toFixed(0)}: about ${((tau * plain) / own).toFixed(1)}×.`;

@@ -1,6 +1,7 @@
 // The visitor's runs: Run and Stop, the cut, the measurement, and what outlives a reload.
 import { store, stored } from "../common/static/kept.js";
 import { inClass } from "../common/static/page.js";
+import { replace } from "../common/static/prompt.js";
 import { Device } from "../device/js/device.js";
 import { Cut } from "./cut.js";
 import { files } from "./files.js";
@@ -109,6 +110,7 @@ export function run(...list) {
     outdate("Not run. This is the run before.");
     return;
   }
+  if (inClass) replace(settings.prompt); // outside the lesson, the run still has its prompt
   now = { settings, traces: {}, measured: null, doing: "drafter", here };
   told.cut = false;
   stage.start(settings.tokens, told.armed ? `The connection is cut after about ${ARMED} tokens.` : undefined);

@@ -32,7 +32,8 @@ export function mount({ element, props: { runs, trip: first, ratio } }) {
     const [ours, each, stream] = [whole[0], ...whole.slice(-2)];
     const [speed, but] = stream < ours ? ["faster", "but"] : ["no faster", "and"];
     said.textContent = `At ${trip.value} ms a round trip, ${whose} takes ${seconds(each)} token by token, ${seconds(ours)} with a drafter here, ${seconds(stream)} streamed.`;
-    streaming.textContent = `Streaming is ${speed}, ${but} a cut stops it. The drafter here writes on, though one this small soon repeats itself.`;
+    const costs = ours > each ? "Here, guessing takes longer than the round trips that it saves. " : "";
+    streaming.textContent = `${costs}Streaming is ${speed}, ${but} a cut stops it. The drafter here writes on, though one this small soon repeats itself.`;
     const bar = (kind, value) => el("span", `bar ${kind}`, "", { style: `width: ${(100 * value) / Math.max(...whole)}%` });
     bars.replaceChildren(...runs.flatMap(([name, calls, here], at) => [
       el("p", "", `${name}: ${many(calls, "round trip")} × ${trip.value} ms = ${seconds(away[at])}${here ? `, and ${seconds(here)} in the models` : ""}`),

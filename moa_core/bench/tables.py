@@ -21,7 +21,10 @@ ROWS = {"target": "The target itself", "stream": "Plain, streamed"}
 OFFLINE = {"same": "% the target's own", "log_prob": "nats a token"}
 ASKED = {ALL: "all", "fact": "facts", "passage": "passages", "label": "labels"}
 SHOWN_CUTS = 0.0, 0.25, 0.75
-RANGES = {"0": "up to 127", "128": "128 to 255", "256": "256 to 511", "512": "from 512"}
+RANGES = {"0": "up to 127", "128": "128 to 255", "256": "256 to 511", "512": "512 to 1023",
+          "1024": "from 1024"}  # fmt: skip
+SETS = {"mt_bench": "MT-bench", "humaneval": "HumanEval", "gsm8k": "GSM8K", "alpaca": "Alpaca",
+        "sum": "summaries", "qa": "questions"}  # fmt: skip
 BLOCK = re.compile(r"(<!-- table: (\w+) -->\n\n?).*?(\n?<!-- end -->)", re.S)
 
 Rows = list[list[str]]
@@ -183,26 +186,40 @@ def positions() -> Rows:
     return by_method(_drafting("same-tree"), columns)
 
 
+def every_prompt() -> Rows:
+    """Tau on all prompts of the six question sets, and on those of each set."""
+    of = _every_prompt()
+    by_set: list[tuple[str, Methods, Cell]] = [
+        (heading, {name: one["kinds"][kind] for name, one in of.items()}, TAU)
+        for kind, heading in SETS.items()
+    ]
+    drafting = (name for name in of if name != VANILLA)
+    return by_method(drafting, [("τ (95 %)", of, interval), *by_set])
+
+
 def contexts() -> Rows:
-    """Tau by the length of the text so far, both precisions together, and the cycles it is from."""
-    each = [recorded("same-tree", precision) for precision in PRECISIONS]
+    """Tau on the same prompts by the length of the text so far, and the cycles it is from."""
 
     def tau_from(start: str) -> Cell:
-        def cell(_: Methods, name: str) -> str:
-            both = [methods[name]["tau_by_context"].get(start) or (0, 0) for methods in each]
-            count = sum(cycles for _, cycles in both)
-            tau = sum(tau * cycles for tau, cycles in both) / max(count, 1)
-            return f"{tau:.2f} ({count})" if count else ""
+        def cell(methods: Methods, name: str) -> str:
+            tau, cycles = methods[name]["tau_by_context"][start]
+            return f"{tau:.2f} ({cycles:,})"
 
         return cell
 
-    columns = [(heading, each[0], tau_from(start)) for start, heading in RANGES.items()]
-    return by_method(_drafting("same-tree"), columns)
+    of = _every_prompt()
+    columns = [(heading, of, tau_from(start)) for start, heading in RANGES.items()]
+    return by_method((name for name in of if name != VANILLA), columns)
+
+
+def _every_prompt() -> Methods:
+    methods: Methods = read(FOLDER / "every-prompt.json")["methods"]
+    return methods
 
 
 TABLES = {of.__name__: of for of in (
-    overall, same_tree, auto_trees, avx2, tandem, chains, cycles, positions, contexts, delays,
-    offline, answers,
+    overall, same_tree, auto_trees, avx2, tandem, chains, cycles, positions, every_prompt, contexts,
+    delays, offline, answers,
 )}  # fmt: skip
 
 

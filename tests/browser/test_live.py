@@ -185,6 +185,12 @@ def test_cycles_are_stepped_through_by_buttons_and_keys_and_one_shown_slowly(pag
     assert page.evaluate(KEPT) == whole
     page.locator(f"{TEXT} .cycle:nth-of-type(4) .token").first.hover()
     assert page.inner_text(f"{TREE} .caption").startswith("Cycle 3.")
+    with slowed(page):
+        press(page, "Replay")
+        page.wait_for_selector(f"{TEXT} [data-token=accepted]")
+        press(page, "Show this cycle slowly")  # the replay stands still meanwhile
+        page.wait_for_selector(f"{LANE}[data-state=running] .unjudged")
+    page.wait_for_selector(f"{LANE}[data-state=done]")  # and goes on
 
 
 def test_a_word_opens_its_cycle_and_rejected_guesses_are_shown_by_choice(page):

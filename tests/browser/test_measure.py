@@ -60,7 +60,7 @@ def test_a_measurement_that_fails_can_be_asked_for_again(page):
         (0.8, "Same text, slower: 0.80× the speed on this prompt (3 runs)."),
         (1.5, "Same text, 1.5× as fast on this prompt (3 runs)."),
         ("slower", "Same text, slower here: by how much changes from run to run."),
-        (None, "tokens/s, too close to call."),
+        (None, "Same text. Speed: too close to call (3 runs)."),
     ],
 )
 def test_slower_is_said_as_plainly_as_faster(page, over, words):

@@ -24,8 +24,9 @@ export function keep(box, text) {
 
 export const newest = (own) => prompt ?? own;
 
-/** As the page opens: the address's, else the one from before. */
+/** As the page opens: the address's, else the one from before; a lesson has its own. */
 export function first(own) {
-  prompt ??= new URL(window.location).searchParams.get("prompt") ?? stored(KEPT) ?? undefined;
+  const asked = new URL(window.location).searchParams;
+  prompt ??= asked.get("prompt") ?? (asked.get("class") === "1" ? null : stored(KEPT)) ?? undefined;
   return newest(own);
 }

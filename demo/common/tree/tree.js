@@ -110,7 +110,7 @@ function down(parent, child, look) {
 
 function box(node, look) {
   const group = shape("g", {
-    class: `node ${node.kind}${node.cut ? " cut" : ""}${node.label.length < 3 ? " short" : ""}`,
+    class: `node ${node.kind}${node.cut ? " cut" : ""}`,
     transform: `translate(${node.x} ${node.y})`,
     "data-node": node.kind,
     "data-index": node.index,
@@ -122,6 +122,10 @@ function box(node, look) {
   const middle = { y: look.box / 2, dy: "0.35em" };
   const sized = (size) => ({ ...middle, style: `font-size: ${size}px` }); // as it was measured
   drawn.append(shape("text", { x: look.pad, ...sized(look.font) }, node.label));
+  if (node.kind === "rejected") {
+    const end = look.pad + widthOf(node.label, look.font) + 2;
+    drawn.append(shape("path", { class: "strike", d: `M ${look.pad - 2} ${middle.y} H ${end}` }));
+  }
   if (node.number) {
     const at = { class: "number", x: node.width - look.pad, "text-anchor": "end" };
     drawn.append(shape("text", { ...at, ...sized(look.font - 2) }, node.number));
