@@ -98,3 +98,4 @@ def test_in_class_there_is_what_a_lesson_needs(open_page):
     page.wait_for_selector(
         f"#stage[data-run=recorded] {PLAIN.removeprefix('#view ')}[data-state=done]"
     )
+    assert page.locator("#prompt textarea").input_value() != STORY  # and with its prompt
