@@ -106,12 +106,12 @@ export class Cycle {
 
   #phase(name) {
     this.root.dataset.phase = name;
-    const { tree, accepted, bonus, confirmed = 0, changed = 0 } = this.line;
+    const { tree, accepted, bonus, confirmed = 0, changed = 0, cycle } = this.line;
     const drafts = tree ? tree.texts.length - 1 : 0;
     const about = { drafts, kept: tree?.path.length ?? 0, written: accepted.length, bonus };
     let words = drafts ? SAYS[name](about) : "No guess: the target writes one token.";
     if (confirmed + changed) words = `Written offline: ${confirmed} confirmed by the target, ${changed} changed.`;
-    this.caption.textContent = `${this.name} ${words}`;
+    this.caption.textContent = `${this.#veiled ? `Cycle ${cycle + 1}.` : this.name} ${words}`; // a name may judge it
   }
 
   #measure() {

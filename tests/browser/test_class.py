@@ -33,7 +33,8 @@ def test_in_class_there_is_what_a_lesson_needs(open_page):
     steps = page.locator(".class-steps > div")
     assert steps.inner_text().startswith("1 of 8, Drafting.")
     page.wait_for_selector(f"{TREE}[data-phase=drafted]")  # the tree answers the question
-    assert "accepted" not in page.inner_text(f"{TREE} .caption")
+    caption = page.inner_text(f"{TREE} .caption")
+    assert "accepted" not in caption and "right" not in caption
     after = [f"{LANE} .cycle.asked .token", f"{PLAIN} .token"]  # the words would answer it, too
     assert not any(page.locator(place).first.is_visible() for place in after)
     press(page, "Show answer")
