@@ -21,7 +21,7 @@ export function classroom(header, given) {
     words.replaceChildren(add(el("small"), name, answered ? step.question : step.ask));
     words.append(answered ? el("p", "answer", step.answer) : el("p", "", step.question));
     header.closest(".class-mode").dataset.step = at + 1; // the style sheet shows what each is about
-    if (step === END) picture.replaceChildren(add(el("ol"), ...seen().map((line) => el("li", "", line))));
+    if (step === END && answered) picture.replaceChildren(add(el("ol"), ...seen().map((line) => el("li", "", line))));
     else draw(step.pictures);
     if (picture.firstChild) document.querySelector("#view .lanes")?.append(picture);
     else picture.remove();

@@ -67,6 +67,8 @@ def test_in_class_there_is_what_a_lesson_needs(open_page):
             rows = page.locator(".runs p").all_inner_texts()
             assert [row.split(":")[0] for row in rows] == ["MoA N=0", "MoA N=1", "Plain decoding"]
     press(page, "Next step")
+    assert not page.locator(".class-picture li").count()  # they are the answer
+    press(page, "Show answer")
     words = [headline(page).removeprefix("Recorded: "), page.inner_text("#view .costs")]
     wrong, saved, costs = page.locator(".class-picture li").all_inner_texts()
     right = page.locator(f"{TEXT} .accepted").count()
