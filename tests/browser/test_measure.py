@@ -70,7 +70,7 @@ def test_slower_is_said_as_plainly_as_faster(page, over, words):
     assert headline(page).endswith(words)
 
 
-def test_calls_that_take_no_longer_are_told_too(page):
+def test_calls_that_take_no_longer_tell_of_a_busy_machine(page):
     def equal(kept):
         for line in (*kept["lines"]["drafter"], *kept["lines"]["plain"]):
             if "ms" in line:
@@ -78,4 +78,4 @@ def test_calls_that_take_no_longer_are_told_too(page):
 
     run(page, STORY)
     reload_changed(page, equal)
-    page.wait_for_selector("#view .costs:has-text('takes about as long as a call of plain')")
+    page.wait_for_selector("#view .costs:has-text('too busy to tell what a call costs')")
