@@ -108,7 +108,7 @@ export function mount({ element, props, watch }) {
     seen.observe(tracks);
   }
 
-  mark = () => root.classList.toggle("before", ![null, props.value?.prompt ?? box].includes(box));
+  mark = () => root.classList.toggle("before", box !== null && (props.value?.prompt ?? box) !== box);
   watch("value", build);
   build();
 }
