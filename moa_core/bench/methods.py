@@ -20,7 +20,10 @@ from moa_core.loading.load import load_drafter
 from moa_core.model.target import Target, draft_precision, parameters
 
 STREAM = "stream"  # plain API streaming: the server pushes each token as it writes it
-PEERS = ("hf-generate", "hf-lookup", "llama-cpp", "llama-cpp-q8", "llama-cpp-q4", "openvino")
+PEERS = (
+    "hf-generate", "hf-lookup", "llama-cpp", "llama-cpp-q8", "llama-cpp-q8-ngram", "llama-cpp-q4",
+    "openvino",
+)  # fmt: skip
 Record = dict[str, Any]  # the result of one run of one prompt
 
 

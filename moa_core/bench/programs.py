@@ -1,4 +1,4 @@
-"""Plain greedy decoding by other programs, as baselines: llama.cpp and OpenVINO GenAI."""
+"""Greedy decoding by other programs, as baselines: llama.cpp and OpenVINO GenAI."""
 
 import json
 import tempfile
@@ -8,7 +8,7 @@ from contextlib import closing
 from http.client import HTTPConnection
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 import numpy as np
@@ -26,7 +26,17 @@ from moa_core.model.target import Target
 
 # llama.cpp's formats of matrices, by the method's name.
 KINDS = {"llama-cpp": "F32", "llama-cpp-q8": "Q8_0", "llama-cpp-q4": "Q4_1"}
-Decoded = tuple[list[int], float, float]  # new tokens; seconds to the first one, and from there on
+DRAFTS = "-ngram"  # ends the names of llama.cpp's methods with its own lookup
+
+
+class Decoded(NamedTuple):
+    """tokens: the new ones; first, rest: seconds to the first one, and from there on; accepted:
+    drafts."""
+
+    tokens: list[int]
+    first: float
+    rest: float
+    accepted: int = 0
 
 
 class Program(Method):
@@ -54,12 +64,12 @@ class Program(Method):
         if not settings.sampling.greedy:
             raise UserError(f"{self.name} is compared at temperature 0 alone: leave it out.")
         most = min(settings.max_new_tokens, self.target.context - len(ids))
-        new, prefill, decode = self.decode(ids, most, settings.ends(self.target))
+        found = self.decode(ids, most, settings.ends(self.target))
         return {
-            **written(new, len(ids)),
-            "target_calls": len(new),
-            "seconds": {"prefill": prefill, "decode": decode},
-            "gained_after_prefill": len(new) - 1,
+            **written(found.tokens, len(ids)),
+            "target_calls": len(found.tokens) - found.accepted,
+            "seconds": {"prefill": found.first, "decode": found.rest},
+            "gained_after_prefill": len(found.tokens) - 1,
         }
 
 
@@ -90,11 +100,12 @@ class OpenVino(Program):
         first, whole = (
             spent.mean / 1e3 for spent in (times.get_ttft(), times.get_generate_duration())
         )
-        return list(found.tokens[0]), first, whole - first
+        return Decoded(list(found.tokens[0]), first, whole - first)
 
 
 class LlamaCpp(Program):
-    """The server of xllamacpp with the target's weights in one of its formats."""
+    """The server of xllamacpp with the target's weights in one of its formats, plain or with the
+    first of its n-gram lookups, as it is set there."""
 
     package = "xllamacpp"
 
@@ -106,9 +117,12 @@ class LlamaCpp(Program):
         params.n_ctx, params.n_parallel, params.cache_ram_mib = target.context, 1, 0
         params.port, params.ui, params.verbosity = 0, False, -1
         params.cpuparams.n_threads = params.cpuparams_batch.n_threads = torch.get_num_threads()
+        if name.endswith(DRAFTS):
+            kinds = self._module.common_speculative_type
+            params.speculative.types = [kinds.COMMON_SPECULATIVE_TYPE_NGRAM_SIMPLE]
         with tempfile.TemporaryDirectory() as folder:
             file = Path(folder) / "target.gguf"
-            write_gguf(target, file, GGMLQuantizationType[KINDS[name]])
+            write_gguf(target, file, GGMLQuantizationType[KINDS[name.removesuffix(DRAFTS)]])
             params.model.path = str(file)
             self._server: Any = self._module.Server(params)
 
@@ -122,7 +136,8 @@ class LlamaCpp(Program):
             connection.request("POST", "/completion", json.dumps(question))
             answer = json.load(connection.getresponse())
         spent = answer["timings"]  # the first token is the prompt's
-        return answer["tokens"], spent["prompt_ms"] / 1e3, spent["predicted_ms"] / 1e3
+        times = spent["prompt_ms"] / 1e3, spent["predicted_ms"] / 1e3
+        return Decoded(answer["tokens"], *times, spent.get("draft_n_accepted", 0))
 
 
 def write_gguf(target: Target, file: Path, kind: GGMLQuantizationType) -> None:

@@ -19,9 +19,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     # fmt: off
     add = parser.add_argument
     add("--methods", help="comma separated: vanilla, ngram, bundled drafters, "
-        "folders; hf-generate, hf-lookup, llama-cpp, llama-cpp-q8, llama-cpp-q4, openvino; over "
-        "a link also stream, plain API streaming; default: those there are of "
-        "vanilla,ngram,eagle2,moa-n0")
+        "folders; hf-generate, hf-lookup, llama-cpp, llama-cpp-q8, llama-cpp-q8-ngram, "
+        "llama-cpp-q4, openvino; over a link also stream, plain API streaming; default: those "
+        "there are of vanilla,ngram,eagle2,moa-n0")
     add("--suite", default="questions", help="mt_bench, humaneval, gsm8k, alpaca, sum, qa; "
         "questions for these six; tuning; answers; or a file of JSON lines with kind and prompt")
     add("--limit", type=int, help="prompts of each kind; default: 10 of each set of questions (80 "

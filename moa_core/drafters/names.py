@@ -15,6 +15,7 @@ LABELS = {  # of methods that are not in the registry
     "hf-lookup": "transformers, prompt lookup",
     "llama-cpp": "llama.cpp",
     "llama-cpp-q8": "llama.cpp, Q8_0",
+    "llama-cpp-q8-ngram": "llama.cpp, Q8_0, its n-gram lookup",
     "llama-cpp-q4": "llama.cpp, Q4_1",
     "openvino": "OpenVINO, Q4_1",
 }
