@@ -13,7 +13,7 @@ export const tell = (needed) => needed.length && own(needed);
 export function mount({ element, props: { runs, trip: first, ratio } }) {
   const [said, trip, bars, whence, streaming] = ["p", "input", ".bars", ".whence", ".streamed"].map((one) => element.querySelector(one));
   const [, [plain], [streamed]] = runs;
-  let whose = "the recorded text";
+  let before = "Recorded: ";
 
   own = (needed) => {
     const [{ count, check }] = needed;
@@ -21,7 +21,7 @@ export function mount({ element, props: { runs, trip: first, ratio } }) {
     const each = ratio * check; // on the same machine, as busy as it is
     const mine = needed.map((one) => [one.name, one.calls, one.here]);
     runs = [...mine, [plain, count, count * each], [streamed, 1, count * each]];
-    whose = "your text";
+    before = "";
     whence.textContent = `measured in your run; for plain decoding, ${ratio.toFixed(2)} × the time of a check, as recorded.`;
     draw();
   };
@@ -30,13 +30,14 @@ export function mount({ element, props: { runs, trip: first, ratio } }) {
     const away = runs.map(([, calls]) => (calls * trip.value) / 1000);
     const whole = runs.map(([, , here], at) => here + away[at]);
     const [ours, each, stream] = [whole[0], ...whole.slice(-2)];
-    const [speed, but] = stream < ours ? ["faster", "but"] : ["no faster", "and"];
-    said.textContent = `At ${trip.value} ms a round trip, ${whose} takes ${seconds(each)} token by token, ${seconds(ours)} with a drafter here, ${seconds(stream)} streamed.`;
+    const [, mine] = runs[0];
+    const [, count] = runs.at(-2);
+    said.textContent = `${before}${many(mine, "round trip")} instead of ${count}: ${seconds(ours)} instead of ${seconds(each)}, at ${trip.value} ms each.`;
     const costs = ours > each ? "Here, guessing takes longer than the round trips that it saves. " : "";
-    streaming.textContent = `${costs}Streaming is ${speed}, ${but} a cut stops it. The drafter here writes on, though one this small soon repeats itself.`;
+    streaming.textContent = `${costs}Streamed by the server, it takes ${seconds(stream)}, but a cut ends it. The drafter here writes on, though one this small soon repeats itself.`;
     const bar = (kind, value) => el("span", `bar ${kind}`, "", { style: `width: ${(100 * value) / Math.max(...whole)}%` });
     bars.replaceChildren(...runs.flatMap(([name, calls, here], at) => [
-      el("p", "", `${name}: ${many(calls, "round trip")} × ${trip.value} ms = ${seconds(away[at])}${here ? `, and ${seconds(here)} in the models` : ""}`),
+      add(el("p"), el("b", "", seconds(whole[at])), ` ${name}: ${many(calls, "round trip")} × ${trip.value} ms = ${seconds(away[at])}${here ? `, and ${seconds(here)} in the models` : ""}`),
       add(el("div", "track"), bar("draft", away[at]), bar("verify", here)),
     ]));
   }

@@ -58,7 +58,7 @@ _PRESETS = (  # Jitter and the round trips of lan and wifi are our own choice.
     LinkSettings(44, 10, 309, 13.6, "5g", "5G mid-band, US"),  # T-Mobile 2025, Ookla
     LinkSettings(19, 5, 130, 14.7, "5g-uk", "5G, UK"),  # Ofcom, 2022-24
     LinkSettings(21, 8, 29.5, 7.6, "4g-uk", "4G, UK"),  # Ofcom, 2022-24
-    LinkSettings(60, 15, 9, 1.5, "4g", "4G (pessimistic)"),  # Chrome's "Fast 4G"; Opensignal 2019
+    LinkSettings(60, 15, 9, 1.5, "4g", "4G, weak signal"),  # Chrome's "Fast 4G"; Opensignal 2019
     LinkSettings(150, 30, 1.6, 0.75, "slow-4g", "Slow 4G"),  # Lighthouse's and Chrome's
     LinkSettings(48, 6.7, 118, 17, "satellite", "Starlink-class"),  # Ookla 2025; Huston 2024
 )
