@@ -160,7 +160,7 @@ def test_what_is_written_offline_saves_no_round_trips(page):
     assert "Restore it, and the target checks" in status(page, "net-")
     page.click("#net-stop")
     wait_for_status(page, "; stopped by you. ", "net-")
-    assert "your text takes" in page.inner_text("#net-trips .conclusion"), "not the recorded text"
+    assert "Recorded" not in page.inner_text("#net-trips .conclusion")
     said, verified = status(page, "net-"), count(page, ":not(.offline):not(.rejected)")
     assert re.match(rf"{verified} tokens? in \d+ round trips?; stopped", said)
     assert f"{count(page, '.offline')} more were written offline" in said
