@@ -147,7 +147,8 @@ export function mount({ element, props, watch, trigger }) {
     more.hidden = Boolean(!trace || trace.rival || !ask);
     if (!trace || trace.rival) return;
     more.textContent = ask?.textContent.replace("Measure speed", "Run EAGLE-2") ?? "";
-    beside.textContent = ask ? "To see EAGLE-2 here, let it run, too." : cancel ? "EAGLE-2 is running, and is shown here then." : "";
+    const progress = cancel && `EAGLE-2’s run is shown here when this ends. ${cancel.parentElement.firstChild.textContent}`;
+    beside.textContent = ask ? "To see EAGLE-2 here, let it run, too." : (progress ?? "");
   }
 
   // A word of the stage was pressed: its cycle is shown, also of a trace that is still to come.
@@ -170,6 +171,7 @@ export function mount({ element, props, watch, trigger }) {
     offer();
     trigger("shown");
   });
+  window.addEventListener("measuring", offer);
   window.addEventListener("measured", () => {
     if (!root.offsetParent) return; // it asks when it is opened
     pressed = place;

@@ -281,9 +281,10 @@ function measure() {
 }
 
 function measuring({ step, share }) {
-  if (share !== null) return speed.progress(step, share);
-  offer();
-  if (step) status(step, "done");
+  if (share === null) offer();
+  else speed.progress(step, share);
+  if (share === null && step) status(step, "done");
+  window.dispatchEvent(new Event("measuring")); // for Inside a cycle
 }
 
 function measured({ measured: found, rival }) {

@@ -250,6 +250,7 @@ def test_eagle_2_runs_beside_a_visitors_run_without_leaving_the_tab(page):
     page.wait_for_selector(".inside-view .rival .sentence:has-text('let it run')")
     show(page, 3)
     page.get_by_role("button", name="Run EAGLE-2").click()
+    page.wait_for_selector(".rival .sentence:has-text('Measuring speed')")
     said = ".inside-view .rival .sentence:has-text('EAGLE-2’s cycle')"
     page.wait_for_selector(said, timeout=180_000)
     assert cycle(page) == 3
