@@ -13,9 +13,11 @@ from demo.common.methods import LOOKUP, VANILLA, colour, label
 ROW, ROWS, AROUND = 27, 210, 100  # pixels: per method, of all at most; above and below them
 LETTER = 7.5  # pixels of a label's letter: labels stand right of the axis
 TAU = ("Acceptance length (τ, tokens per model call)", "tokens per call", 2)  # title, unit, digits
-SHAPES = (
-    "circle", "square", "diamond", "triangle-up", "x", "cross", "star", "triangle-down", "hexagon",
-)  # fmt: skip
+SHAPES = {  # of a method's points, in every chart
+    "target": "circle", "eagle2": "square", "eagle3": "diamond", "moa-n0": "triangle-up",
+    "moa-n1": "x", "moa-n3": "cross", "stream": "star", "vanilla": "triangle-down",
+    "tandem": "hexagon",
+}  # fmt: skip
 NAMES = {"stream": "a server that streams", "target": "the target itself"}  # dashed: the baselines
 
 
@@ -125,14 +127,14 @@ def lines(
         if row.get(key) is not None:
             by_method.setdefault(row["method"], []).append(row)
     drawn = []
-    for at, (method, mine) in enumerate(by_method.items()):
+    for method, mine in by_method.items():
         name, dash = NAMES.get(method) or label(method), "dash" if method in NAMES else "solid"
         drawn.append(
             line([row[along] * scale for row in mine], [row[key] for row in mine],
                  name, INK if method in NAMES else colour(method),
                  f"{name}: %{{y:.3g}} at %{{x}}", mode="lines+markers",
                  line={"dash": dash, "width": 2},
-                 marker={"symbol": SHAPES[at % len(SHAPES)], "size": 8})
+                 marker={"symbol": SHAPES.get(method, "circle"), "size": 8})
         )  # fmt: skip
     ends = [f"{one.name} from {one.y[0]:.3g} to {one.y[-1]:.3g}" for one in drawn]
     # The legend is below, where plotly makes room for it: on a phone, each method has a line.

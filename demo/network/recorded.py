@@ -21,7 +21,6 @@ def records_html(found: dict[str, Row]) -> str:
         for name, one in found.items()
     ]
     tables = [own_words(one) for one in found.values() if one["kind"] == "offline"]
-    tables += [right_answers(one) for one in found.values() if one["kind"] == "answers"]
     return (
         f"{''.join(tables)}<details><summary>How these were measured: commands and dates"
         f"</summary><ul>{''.join(items)}</ul></details>"
@@ -43,23 +42,29 @@ def own_words(one: Row) -> str:
         body += f"<tr><th scope='row'>{name}</th>{cells}</tr>"
     about = f"{one['target']['name']}, {many(rows[0]['items'], 'prompt')}"
     return (
-        "<h2>The target’s own words if the connection never comes back</h2><p>How many of the "
-        "tokens written alone are the target’s own, up to the first that is not. The connection "
-        f"was cut after so much of the answer ({escape(about)}):</p>"
+        "<h2>The target’s own words if the connection never comes back</h2><p>Share of the "
+        "drafter’s own text that is the target’s, too, before the first difference. Columns: how "
+        f"much of the answer was there at the cut ({escape(about)}):</p>"
         f"<table class='beside'><thead><tr><td></td>{heads}</tr></thead><tbody>{body}</tbody>"
-        "</table><p>A text that repeats itself is plausible, too: see the chart.</p>"
+        "</table><p>In the chart below, text that only repeats itself scores well, too.</p>"
     )
 
 
-def right_answers(one: Row) -> str:
+def right_answers(found: dict[str, Row]) -> str:
     """How many of the target's right answers are right without it, cut at the start."""
-    rows = [row for row in select(one["rows"], kind=ALL, cut=0.0) if row["method"] not in NAMES]
-    best = sorted(rows, key=lambda row: -row["right"])
-    shares = [f"{escape(label(row['method']))} {100 * row['right']:.0f} %" for row in best]
-    return (
-        f"<p>Of {rows[0]['asked']} short questions that the target answers right, cut after the "
-        f"first token, drafters alone answer right: {', '.join(shares)}.</p>"
-    )
+    told = ""
+    for one in found.values():
+        if one["kind"] == "answers":
+            rows = select(one["rows"], kind=ALL, cut=0.0)
+            best = sorted(rows, key=lambda row: -row["right"])
+            shares = [f"{escape(label(row['method']))} {100 * row['right']:.0f} %"
+                      for row in best if row["method"] not in NAMES]  # fmt: skip
+            told += (
+                f"<p>Short answers survive a cut better. Of {rows[0]['asked']} questions that the "
+                "target answers right, cut after the first token, drafters alone answer right: "
+                f"{', '.join(shares)}.</p>"
+            )
+    return told
 
 
 def recorded_charts(found: dict[str, Row]) -> list[go.Figure]:

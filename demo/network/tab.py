@@ -12,7 +12,7 @@ from demo.common.theme import DEMO
 from demo.common.tokens.view import feed_of
 from demo.engine import Engine
 from demo.live.recording import recording
-from demo.network.recorded import recorded_charts, records_html
+from demo.network.recorded import recorded_charts, records_html, right_answers
 from demo.session import PRIVATE, Shared
 from demo.share import load_address, share_fold
 from moa_core.bench.records import recorded
@@ -24,9 +24,9 @@ INTRO = (
     "the drafter writes on alone; the target checks and corrects that text later.</p>"
 )
 TRIPS = (
-    '<p class="conclusion"></p><p class="streamed"></p><label>Round trip to the server '
-    '<input type="range" min="0" max="200" step="5"></label><div class="bars"></div>'
-    '<p class="note"><i class="bar draft"></i> On the way: computed. '
+    '<p class="conclusion"></p><p class="streamed"></p><label>Round trip to the server: '
+    '<output></output><input type="range" min="0" max="200" step="5"></label>'
+    '<div class="bars"></div><p class="note"><i class="bar draft"></i> On the way: computed. '
     '<i class="bar verify"></i> In the models: <span class="whence">measured, like the number of '
     "calls, in another, uncut recording with both models on one machine.</span></p>"
 )
@@ -86,8 +86,10 @@ def _trips() -> None:
         ]
         check = made.trace.seconds["verify"] / len(made.trace.cycles)
         ratio = plain / made.plain.target_calls / check
-        component(TRIPS, "network/trips.js", runs=runs, trip=PRESETS[AT_FIRST].rtt, ratio=ratio,
-                  elem_id="net-trips")  # fmt: skip
+        component(
+            TRIPS + right_answers(kept(recorded, {})), "network/trips.js", elem_id="net-trips",
+            runs=runs, trip=PRESETS[AT_FIRST].rtt, ratio=ratio,
+        )  # fmt: skip
 
 
 def _page(shared: Shared) -> gr.Textbox:

@@ -1,7 +1,7 @@
 // What guessing saves where each model call is a round trip: of a recorded run, then of the visitor's.
 import { add, el, many } from "../common/static/dom.js";
 
-const seconds = (value) => `${value.toFixed(1)} s`;
+const seconds = (value) => `${value.toFixed(1)}\u00a0s`;
 let own = () => {};
 
 /** needed: of each drafter of the visitor's run: its name, its calls, its seconds without the way, those
@@ -22,7 +22,7 @@ export function mount({ element, props: { runs, trip: first, ratio } }) {
     const mine = needed.map((one) => [one.name, one.calls, one.here]);
     runs = [...mine, [plain, count, count * each], [streamed, 1, count * each]];
     before = "";
-    whence.textContent = `measured in your run; for plain decoding, ${ratio.toFixed(2)} × the time of a check, as recorded.`;
+    whence.textContent = `measured in your run. Plain decoding was not run: ${ratio.toFixed(2)} × one check for each token, as recorded.`;
     draw();
   };
 
@@ -32,6 +32,7 @@ export function mount({ element, props: { runs, trip: first, ratio } }) {
     const [ours, each, stream] = [whole[0], ...whole.slice(-2)];
     const [, mine] = runs[0];
     const [, count] = runs.at(-2);
+    element.querySelector("output").textContent = `${trip.value} ms`;
     said.textContent = `${before}${many(mine, "round trip")} instead of ${count}: ${seconds(ours)} instead of ${seconds(each)}, at ${trip.value} ms each.`;
     const costs = ours > each ? "Here, guessing takes longer than the round trips that it saves. " : "";
     streaming.textContent = `${costs}Streamed by the server, it takes ${seconds(stream)}, but a cut ends it. The drafter here writes on, though one this small soon repeats itself.`;

@@ -67,7 +67,7 @@ def _each(recording: Recording, value: Callable[[dict[str, Any]], Any]) -> dict[
 
 def learning(found: Row) -> go.Figure:
     """τ of each method by the updates of its training."""
-    return lines(found["rows"], "updates", "tau", TAU[0], "updates", "τ")
+    return lines(found["rows"], "updates", "tau", TAU[0], "training updates", "τ")
 
 
 CHARTS: dict[str, Chart] = {

@@ -18,11 +18,6 @@ NOTHING = (
     "This page’s own target is not measured yet. Side by side measures it now, on your prompt."
 )
 FIRST = "Auto trees float32"  # the recording of the page's own settings
-SETTINGS = (
-    "Trees that size themselves: as many guesses at once as pay off. One tree: equally many for "
-    "every method. float32, int8: how exactly the target computes; int8 is faster. Sampled: with "
-    "random choice."
-)
 
 
 def build(_: Shared) -> None:
@@ -41,13 +36,13 @@ def build(_: Shared) -> None:
 def _recorded(there: list[Recording]) -> None:
     first = there[0]
     said = words(texts.headline(first), elem_id="bench-claims")
-    named = words(texts.methods(first), elem_classes="note", elem_id="bench-methods")
+    choice = gr.Dropdown(
+        [(texts.title(one), one.name) for one in there], value=first.name, label="Settings",
+        elem_id="bench-recording", filterable=False,
+    )  # fmt: skip
     with gr.Row(elem_id="bench-charts"):
         plots = [_plot(first, name) for name in list(CHARTS)[:2]]
-    choice = gr.Dropdown(
-        [(texts.title(one), one.name) for one in there], value=first.name, info=SETTINGS,
-        label="The same with other settings", elem_id="bench-recording", filterable=False,
-    )  # fmt: skip
+    named = words(texts.methods(first), elem_classes="note", elem_id="bench-methods")
     with gr.Accordion("More charts, all numbers", open=False, elem_id="bench-more"):
         with gr.Row(elem_id="bench-more-charts"):
             plots += [_plot(first, name) for name in list(CHARTS)[2:]]

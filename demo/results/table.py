@@ -12,7 +12,7 @@ from demo.common.figures import leaders, listed, many, name_of
 from demo.live.recording import recording as live
 from demo.results.charts import spread
 from moa_core.bench.methods import PEERS
-from moa_core.bench.paper import Cell, claim, published, ratio
+from moa_core.bench.paper import Cell, published, ratio
 from moa_core.bench.records import Recording
 from moa_core.bench.results import tree_text
 from moa_core.drafters.names import LOOKUP, NGRAM, VANILLA, family, label
@@ -23,22 +23,28 @@ PLACES = {-1: "behind", 0: "level with", 1: "ahead of"}
 NOTES = {  # below each chart: how to read it
     "speed": (
         "Whole runs, the prompt’s call included. Dotted: plain decoding. After an arrow: with "
-        "n-gram lookup. Thin lines: the slowest and the fastest pass."
+        "n-gram lookup. Thin lines, where there are several passes: the slowest and the fastest."
     ),
     "tau": (
         "Tokens (words or parts of words) that one call of the model brings on average; alone, it "
         "is 1. Speed grows less, because guessing takes time."
     ),
-    "acceptance": "How often at least so many guesses in a row were right.",
+    "acceptance": "Share of the cycles with at least so many right guesses in a row.",
     "times": "Without the prompt’s call. “Other”: acceptance, cache and so on.",
 }
 METHODS = (
-    "<b>MoA</b>, <b>EAGLE</b>: trained drafters, equally large, taught by the same text; N: layers "
-    "of the target that MoA borrows (N\u00a0=\u00a01 was trained least, N\u00a0=\u00a03 longest). "
-    "<b>N-gram lookup</b>: untrained, it repeats the text so far. <b>Plain</b>: the target alone."
+    "<b>MoA</b>, <b>EAGLE</b>: trained drafters of one size, taught by the same text. N: layers of "
+    "the target that MoA borrows; N\u00a0=\u00a01 was trained least, N\u00a0=\u00a03 longest, so "
+    "compare N with care. <b>N-gram lookup</b>: untrained, it repeats the text so far. "
+    "<b>Plain</b>: the target alone."
+)
+SETTINGS = (
+    " <b>Settings</b>: trees of as many guesses as pay off in each cycle, or of equally many for "
+    "all methods; the target’s numbers in float32 or int8, which is faster; sampled: words drawn "
+    "at random."
 )
 MEDUSA = " <b>Medusa</b>: a method of others, smaller, and trained less."
-OTHERS = " <b>transformers, llama.cpp, OpenVINO</b>: other programs, without our drafters."
+OTHERS = " <b>{}</b>: other programs, without our drafters."
 COLUMNS = (
     "× plain: speed over plain decoding’s. tokens/s: whole runs, the prompt’s call included. τ: "
     "acceptance length, tokens per model call; low and high: its 95\u00a0% interval. same text: "
@@ -73,8 +79,9 @@ def made(recording: Recording) -> str:
 
 
 def methods(recording: Recording) -> str:
-    others = any(name in PEERS for name in recording.methods)
-    return f"<p>{METHODS}{MEDUSA * ('medusa' in recording.methods)}{OTHERS * others}</p>"
+    others = dict.fromkeys(label(name).split(",")[0] for name in recording.methods if name in PEERS)
+    peers = OTHERS.format(", ".join(others)) if others else ""
+    return f"<p>{METHODS}{MEDUSA * ('medusa' in recording.methods)}{peers}{SETTINGS}</p>"
 
 
 def styled(recording: Recording) -> Styler:
@@ -117,7 +124,7 @@ def _row(name: str, kind: str | None, found: dict[str, Any]) -> dict[str, Any]:
 
 
 WHY = (
-    "<b>Why it gains more there:</b> its model is sixty times as large, and on a GPU a call over "
+    "<b>Why it gains more there:</b> its model is sixty times as large, and a call of it over "
     "many tokens takes about as long as over one. Its drafters were trained far longer. Beside the "
     "small model here, a drafter costs more."
 )
@@ -139,9 +146,9 @@ def pace(found: dict[str, Any], other: dict[str, Any]) -> int:
 def conclusion(recording: Recording) -> list[str]:
     """Sentences; none without a method that drafts.
 
-    What drafting gains; MoA against the target alone and other drafters; drafters with n-gram
-    lookup; who is ahead, if not MoA; how many methods make the target faster, if not all; whether
-    the text is the same; what MoA gains by kind of prompt.
+    What drafting gains, and with how many methods, if not all; MoA against the target alone and
+    other drafters; drafters with n-gram lookup; who is ahead, if not MoA; whether the text is the
+    same; what MoA gains by kind of prompt.
     """
     drafting = {name: found for name, found in recording.methods.items()
                 if found.get("speedup") and found.get("tree") and name != VANILLA}  # fmt: skip
@@ -151,14 +158,18 @@ def conclusion(recording: Recording) -> list[str]:
     alone = [name for name in order if name != NGRAM and not name.endswith(LOOKUP)]
     mine = next((name for name in alone if family(name) == "moa"), "")
     paces = Counter(pace(found, recording.figures(VANILLA)) for found in drafting.values())
+    gains = _over(drafting, order)
     counted = [f"{paces[each]} {words}" for each, words in PACES.items() if paces[each]]
+    pays = f"Guessing ahead makes the target {gains} as fast as it is alone."
+    if set(paces) != {1}:
+        pays = f"Guessing ahead does not always pay: of {many(len(order), 'method')}, "
+        pays += f"{listed(counted)} ({gains} plain decoding’s speed)."
     same = all(found.get("identical_to_vanilla") == 1 for found in drafting.values())
     sentences = [
-        f"Guessing ahead makes the target {_over(drafting, order)} as fast as it is alone.",
+        pays,
         _ranked(drafting, mine, alone) if mine else "",
         _joined(drafting, order),
         _fastest(drafting, order),
-        f"Of {many(len(order), 'method')}: {', '.join(counted)}." * (set(paces) != {1}),
         "Every text is the target’s own." * same,
         by_kind(recording, mine),
     ]
@@ -252,7 +263,6 @@ def headline(recording: Recording) -> str:
     return (
         f'<div class="record-claims"><p class="conclusion">{escape(first)}</p><ul>{points}</ul>'
         f"<details><summary>How it was measured</summary><p>{escape(made(recording))}</p>"
-        f"<p><b>{escape(recording.name)}</b>: {escape(claim(recording))}</p>"
         f"<p>Recorded {escape(recording.date)}, commit {escape(recording.commit)}. Compare speeds "
         f'within one recording only.</p><pre tabindex="0">{escape(recording.command)}</pre>'
         "</details></div>"

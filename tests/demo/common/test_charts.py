@@ -6,7 +6,7 @@ from demo.common.charts import latency
 from demo.compare.bench import charts
 from demo.compare.rows import rows
 from demo.inside.charts import grouped, layers_read, text_read
-from demo.network.recorded import recorded_charts, records_html
+from demo.network.recorded import recorded_charts, records_html, right_answers
 from demo.results.charts import CHARTS as RESULTS
 from demo.results.charts import learning
 from moa_core.decoding.trace import Drafted, Prefilled, Trace, Verified
@@ -121,7 +121,8 @@ def test_recordings_of_links_and_cuts_are_drawn_with_their_own_numbers():
     assert "MoA N=1</th><td>50.0 %</td><td>25.0 %</td>" in own
     assert [one.name for one in liked.data] == ["the target itself", "EAGLE-2", "MoA N=1"]
     assert list(liked.data[1].x) == [0, 50] and list(liked.data[1].y) == [-3, -1]
-    assert "Of 217 short questions" in own and "right: MoA N=1 22 %, EAGLE-2 7 %." in own
+    right = right_answers(found)
+    assert "Of 217 questions" in right and "right: MoA N=1 22 %, EAGLE-2 7 %." in right
     assert [(list(one.x), list(one.y)) for one in times.data] == [(["none", "4g"], [9, 20])]
     assert recorded_charts({}) == []
 
