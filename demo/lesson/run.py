@@ -15,8 +15,8 @@ from moa_core.text import record_words
 
 MOST = 8  # cycles of a trial's run
 TREE = TreeSettings()
-EACH = "In each box: the drafter’s probability of this one token, given those before it"
-JUDGED = "; in the bonus, the target’s"
+EACH = "%: how sure the drafter was of a token, after those before it"
+JUDGED = "; on orange, the target"
 TRIALS = {"draft": "Draft one tree", "verify": "Draft and verify it"}  # their buttons
 
 

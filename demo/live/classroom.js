@@ -1,6 +1,6 @@
 // Class mode (?class=1): the lesson's steps, one at a time, above the stage.
 import { add, button, clamped, el, modified, OWN } from "../common/static/dom.js";
-import { follow, outside, seen, veil } from "./run.js";
+import { follow, outside, seen, settled, veil } from "./run.js";
 
 const KEYS = { PageDown: 1, ArrowRight: 1, PageUp: -1, ArrowLeft: -1 }; // those of a clicker, too
 
@@ -15,6 +15,7 @@ export function classroom(header, given) {
   const words = el("div", "", "", { ariaLive: "polite" });
   const picture = el("figure", "class-picture");
   const show = (by, answered = false) => {
+    if (by) settled(); // a step begins with the whole run, and connected
     at = clamped(at + by, steps);
     const step = steps[at];
     const name = el("b", "", `${at + 1} of ${steps.length}, ${step.title}. `);

@@ -1,5 +1,5 @@
 // In class: the average cycle of each drafter that ran on this prompt, as bars to be compared.
-import { el } from "../common/static/dom.js";
+import { add, el } from "../common/static/dom.js";
 import { bars } from "./cycle.js";
 
 export class Ran {
@@ -13,10 +13,11 @@ export class Ran {
     if (ms === null || head.method === "vanilla" || view.link) return; // a cut takes time, too
     const cycles = all.filter((one) => one.ms);
     const mean = [0, 1, 2].map((part) => cycles.reduce((sum, one) => sum + (one.ms[part] ?? 0), 0) / cycles.length);
-    const words = `${head.label}${recorded ? " (recorded)" : ""}: drafting (blue) ${mean[0].toFixed(1)} ms; ${tau.toFixed(2)} tokens, ${(ms / tau).toFixed(0)} ms each, in`;
+    const words = `${head.label}${recorded ? " (recorded)" : ""}: ${tau.toFixed(2)} tokens a cycle, ${(ms / tau).toFixed(0)} ms each; drafting (blue) takes ${mean[0].toFixed(0)} of`;
     const alike = (one) => one.recorded === recorded && one.prompt === head.prompt && one.label !== head.label;
     this.runs = [...this.runs.filter(alike), { recorded, prompt: head.prompt, label: head.label, row: [words, mean] }];
-    const plain = alone === null ? [] : [["Plain decoding: 1 token in", [0, alone]]];
+    const plain = alone === null ? [] : [["Plain decoding: 1 token,", [0, alone]]];
     bars(this.root, [...this.runs.map(({ row }) => row), ...plain]);
+    if (!recorded && !this.runs[1]) add(this.root, el("p", "", "Run with another N, too, to compare."));
   }
 }

@@ -318,6 +318,12 @@ export const seen = () => (stage ? summary(stage) : []);
 /** The address of the page without class mode: with the method of the run that it shows. */
 export const outside = () => `?tab=live${now?.settings ? `&method=${methodOf(now.settings)}` : ""}`;
 
+/** In a lesson, before another step: nothing is cut, and a run that is over is shown whole. */
+export function settled() {
+  if (told.armed || (told.cut && now?.doing === "drafter")) turn();
+  stage?.whole();
+}
+
 /** In a lesson: hides the target's verdicts. */
 export const veil = (on) => stage?.veil(on);
 

@@ -10,7 +10,7 @@ import { Cycle } from "./cycle.js";
 import { costs, headline, plainly, remarks } from "./headline.js";
 import { Ran } from "./ran.js";
 
-const ALONE = "Without: the target alone";
+const [DRAFTED, ALONE] = ["With a drafter", "Without: the target alone"];
 const WAITING = "Waiting for the first token.";
 const LATER = "Runs next, alone, so that neither slows the other.";
 
@@ -29,7 +29,7 @@ export class Stage {
       this.#point(cycle);
       chosen(cycle);
     };
-    this.drafter = new Lane("drafter", "With drafter", { pointed, chosen: pressed });
+    this.drafter = new Lane("drafter", DRAFTED, { pointed, chosen: pressed });
     this.plain = new Lane("plain", "Plain");
     this.plain.title.textContent = ALONE;
     this.both = [this.drafter, this.plain];
@@ -110,7 +110,7 @@ export class Stage {
     const { label, method } = head;
     const { title } = this.lanes[name];
     this.lanes[name].begin(head, how);
-    if (method !== "vanilla") title.textContent = `With a drafter: ${label}`;
+    if (method !== "vanilla") title.textContent = `${DRAFTED}: ${label}`;
     else if (name === "plain") title.textContent = ALONE;
     if (name !== "drafter") return;
     this.root.dataset.alone = method === "vanilla" ? "yes" : "";
@@ -126,9 +126,20 @@ export class Stage {
     this.player.at = 0;
     this.plain.empty(LATER);
     this.drafter.empty(coming);
+    this.drafter.title.textContent = DRAFTED; // whose it is comes with the first line
     this.charts.wait("Of the run before: the new charts follow the run.");
     this.#state("live");
     this.tell();
+  }
+
+  /** All of a run that is over, and its best cycle. */
+  whole() {
+    if (this.live || !this.drafter.head) return;
+    this.#still();
+    this.pinned = this.held = null;
+    this.player.seek(Infinity);
+    this.#show(this.#best);
+    this.#buttons();
   }
 
   /** The connection was cut, or restored: before the first token, only these words tell. */

@@ -66,6 +66,8 @@ def test_in_class_there_is_what_a_lesson_needs(open_page):
                 run(page)
             rows = page.locator(".runs p").all_inner_texts()
             assert [row.split(":")[0] for row in rows] == ["MoA N=0", "MoA N=1", "Plain decoding"]
+    page.click("#cut")
+    assert page.inner_text("#cut") == "Cancel the cut"
     press(page, "Next step")
     assert not page.locator(".class-picture li").count()  # they are the answer
     press(page, "Show answer")
@@ -75,6 +77,7 @@ def test_in_class_there_is_what_a_lesson_needs(open_page):
     assert f"accepted {right} of " in wrong and words[0].startswith(saved[:-1])
     assert costs == words[1] and page.get_by_role("button", name="Next step").is_disabled()
     press(page, "Back")
+    assert "Cancel" not in page.inner_text("#cut")  # it went with its step
     page.keyboard.press("PageUp")
     assert page.locator(".class-picture svg").is_visible()
     page.evaluate(SHOWN_AGAIN)  # as Back does where the browser has kept the page

@@ -132,7 +132,7 @@ def test_a_cut_takes_effect_at_once_and_the_text_is_healed(page):
     assert "writes on alone" in headline(page) and page.evaluate(TOPS) == tops  # nothing moves
     assert int(page.inner_text(".legend li:has(.offline) b")) > 5
     keep_picture(page, "live-cut")
-    page.wait_for_selector("#view .headline:has-text('has come to its end')")
+    page.wait_for_selector("#view .headline:has-text('has reached the run’s length')")
     page.wait_for_selector(".cut-state:has-text('the run waits 29 s more.')")
     press(page, "Restore the connection")
     finish(page)

@@ -54,17 +54,17 @@ def trace(tree, path, choices):
 @pytest.mark.parametrize(
     ("trial", "tree", "path", "choices", "said"),
     [
-        ("draft", FORK, (1, 3), (11, 13, 50, 51, 52), "4 guesses in 2 levels. In each box"),
+        ("draft", FORK, (1, 3), (11, 13, 50, 51, 52), "4 guesses in 2 levels. %: how sure"),
         ("verify", FORK, (1, 3), (11, 13, 50, 51, 52), "2 of 4 guesses accepted. With the bonus, "
-         "one target call gained 3 tokens. In each"),
-        ("verify", FORK, (), (50, 13, 50, 51, 52), "one target call gained 1 token. In each"),
+         "one target call gained 3 tokens. %:"),
+        ("verify", FORK, (), (50, 13, 50, 51, 52), "one target call gained 1 token. %:"),
     ],
 )  # fmt: skip
 def test_a_cycle_is_said_and_drawn(trial, tree, path, choices, said):
     found = json.loads(drawn(trial, trace(tree, path, choices)))
     assert found["said"].startswith("MoA N=1: ") and said in found["said"]
     assert found["said"].endswith(
-        "before it" + "; in the bonus, the target’s" * (trial != "draft") + "."
+        "before it" + "; on orange, the target" * (trial != "draft") + "."
     )
     assert found["judged"] == (trial != "draft")
     [cycle] = found["cycles"]
