@@ -153,7 +153,7 @@ def takeaway(looked: Look, trace: Trace) -> str:
         most = max(bars, key=bars.__getitem__)
         one = len(most) == 1
         which = f"layer {most[0] + 1}" if one else f"layers {most[0] + 1} to {most[-1] + 1}"
-        said = f"{which} of {len(mean)}, and at "
+        said = f"{which} of {len(mean)} and, of single tokens, at "
         share = f"{bars[most]:.0%}{'' if one else ' each, on average'}"
         aside = f"{which[0].upper()}{which[1:]}: {share}; an even share is {1 / len(mean):.0%}. "
         aside += f"The last layer, the only one that EAGLE-2 sees, gets {mean[-1]:.0%}. "
@@ -162,7 +162,7 @@ def takeaway(looked: Look, trace: Trace) -> str:
     for token, column in zip(tokens, columns[-len(tokens) :], strict=True):
         read[short(token)] += column
     if looked.others is not None:
-        aside += f"{looked.others} tokens without a row together: {columns[0]:.0%}. "
+        aside += f"The {looked.others} tokens without a row together: {columns[0]:.0%}. "
     most_read = read.most_common(2)
     named = " and ".join(f"“{token}”" for token, _ in most_read)
     aside += (

@@ -34,7 +34,7 @@ def layers_read(near: Rows, mean: Sequence[float], tokens: Sequence[str], tli: i
     count, groups = len(mean), grouped(len(mean), tli)
     names = [f"{group[0] + 1}–{group[-1] + 1}" if len(group) > 1 else str(group[0] + 1)
              for group in groups]  # fmt: skip
-    ticks = [name.replace("–", "<br>–") for name in names]  # narrow enough for a phone
+    ticks = [name.replace("–", "–<br>") for name in names]  # narrow enough for a phone
     mean, near = _over(groups, mean), [_over(groups, row) for row in near]
     places, reused = list(range(1, len(groups) + 1)), len(groups) - tli
     figure = make_subplots(2, 1, shared_xaxes=True, row_heights=[90, ROW * len(tokens)],
@@ -45,7 +45,7 @@ def layers_read(near: Rows, mean: Sequence[float], tokens: Sequence[str], tli: i
         f"layer {name}: {value:.1%} on average" for name, value in zip(names, mean, strict=True)
     ]
     figure.add_trace(bars(places, mean, tints, "", patterns, hover), 1, 1)
-    figure.add_trace(_map(near, places, tokens, "column"), 2, 1)
+    figure.add_trace(_map(near, places, tokens, [f"layer {name}" for name in names]), 2, 1)
     title = f"Which of the target’s {count} layers it reads (LSA)"
     _lay_out(figure, title, "layers of the target", len(tokens), 270)
     figure.update_xaxes(tickvals=places, ticktext=ticks, range=[0.5, len(groups) + 0.5],
@@ -97,7 +97,7 @@ def text_read(near: Rows, tokens: Sequence[str], listed: int) -> go.Figure:
              for text, value in zip(_escaped(tokens), mean, strict=True)]  # fmt: skip
     tints = [INK if place < len(tokens) - listed else ACCEPTED for place in range(len(tokens))]
     figure.add_trace(bars(range(len(tokens)), mean, tints, hover=hover, lying=True), 1, 1)
-    figure.add_trace(_map(by_token, heads, tokens, "head"), 1, 2)
+    figure.add_trace(_map(by_token, heads, tokens, [f"head {head}" for head in heads]), 1, 2)
     figure.data[1].zmax = max(map(max, by_token[-listed:]))
     _lay_out(figure, "Which tokens it reads (CA)", "each head", len(tokens), 180)
     figure.update_xaxes(title_text="all heads, mean", tickformat=".0%", nticks=3, row=1, col=1)
@@ -116,13 +116,15 @@ def _most(mean: Sequence[float], names: Sequence[str]) -> list[str]:
     return [f"most read on average {first}", *rest]
 
 
-def _map(weights: Rows, columns: Sequence[int], tokens: Sequence[str], kind: str) -> go.Heatmap:
-    """A heat map of [rows, columns], drawn from nothing to its largest weight."""
+def _map(
+    weights: Rows, columns: Sequence[int], tokens: Sequence[str], names: Sequence[str]
+) -> go.Heatmap:
+    """A heat map of [rows, columns], named, drawn from nothing to its largest weight."""
     return go.Heatmap(
         z=[list(row) for row in weights], x=list(columns), y=list(range(len(tokens))),
-        customdata=[[text] * len(columns) for text in _escaped(tokens)],
+        customdata=[[f"{text}, {one}" for one in names] for text in _escaped(tokens)],
         colorscale=SCALE, zmin=0, zmax=max(map(max, weights)), xgap=1, ygap=1,
-        hovertemplate=f"%{{customdata}}, {kind} %{{x}}: %{{z:.1%}}<extra></extra>",
+        hovertemplate="%{customdata}: %{z:.1%}<extra></extra>",
         colorbar={
             "orientation": "h", "yref": "container", "y": 0.01, "yanchor": "bottom",
             "thickness": 8, "tickformat": ".0%", "tickangle": 0, "nticks": 5, "outlinewidth": 0,

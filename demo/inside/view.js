@@ -78,7 +78,7 @@ export function mount({ element, props, watch, trigger }) {
     const room = templated ? Infinity : Math.max(SHOWN - written.length, 0);
     const asked = room ? prompt.slice(-room).join("") : "";
     const cut = prompt.length > room ? "…" : "";
-    const told = written.slice(-SHOWN).join("");
+    const told = (written.length > SHOWN ? "…" : "") + written.slice(-SHOWN).join("");
     const pieces = trace.output.slice(cycle.before, cycle.before + cycle.emitted);
     const marks = pieces.map((piece, order) =>
       order < cycle.path.length
@@ -136,6 +136,7 @@ export function mount({ element, props, watch, trigger }) {
     slider.max = trace.cycles.length;
     if (!trace.rival?.cycles.length) trace.rival = null;
     other.box.hidden = !trace.rival;
+    pair.classList.toggle("alone", !trace.rival);
     offer();
     show(wanted());
     pressed = null;

@@ -1,5 +1,6 @@
 """The tab Layers (TLI): what N means, and what each N gains and costs."""
 
+from collections.abc import Iterable
 from dataclasses import replace
 from functools import partial
 from html import escape
@@ -41,6 +42,7 @@ TRAINED = (
     "</a>: that is part of the difference."
 )
 NTH = "N\u00a0=\u00a0{}"
+PALE = 0.4  # opacity
 CLOSE = 1.1  # speeds that differ by less hardly matter
 
 
@@ -57,8 +59,10 @@ def build(shared: Shared) -> None:
         with gr.Column(scale=3, min_width=320):
             if FIRST in there:
                 with gr.Row(elem_id="layers-charts"):
-                    for name, figure in charts(there[FIRST]).items():
-                        plot(figure, min_width=280, elem_id=f"layers-{name}")
+                    drawn = partial(charts, there[FIRST])
+                    plots = [plot(figure, min_width=280, elem_id=f"layers-{name}")
+                             for name, figure in drawn(focus.value).items()]  # fmt: skip
+                focus.change(lambda n: [*drawn(n).values()], focus, plots, queue=False, **PRIVATE)
             if recorded:
                 words(
                     f"<p>{source(recorded[-1])}</p>", elem_classes="note", elem_id="layers-source"
@@ -147,12 +151,18 @@ def source(found: Recording) -> str:
     )
 
 
-def charts(found: Recording) -> dict[str, Any]:
-    """Speed and the time of a cycle, for each N and without a drafter, by name."""
+def charts(found: Recording, chosen: int) -> dict[str, Any]:
+    """Speed and the time of a cycle, for each N and without a drafter, by name; the bars of other N
+    than the chosen one are pale."""
     names = [*ordered(name for name in found.methods if family(name) == "moa"), VANILLA]
     methods = {name: found.methods[name] for name in names}
     of_moa = replace(found, results={**found.results, "methods": methods})
-    return {name: CHARTS[name](of_moa) for name in ("speed", "times")}
+    drawn = {name: CHARTS[name](of_moa) for name in ("speed", "times")}
+    clear = label(method_name("moa", chosen)), label(VANILLA)
+    for figure in filter(None, drawn.values()):
+        for bar in figure.select_traces({"type": "bar"}):
+            bar.marker.opacity = [1 if name in clear else PALE for name in bar.y]
+    return drawn
 
 
 def advice_html(found: Recording | None = None, sized: Recording | None = None) -> str:
@@ -161,26 +171,45 @@ def advice_html(found: Recording | None = None, sized: Recording | None = None) 
     if not found or len(here) < 2:
         only = "".join(f'<p class="conclusion">Only N = {n} is measured here.</p>' for n in here)
         return f"<p>{ABOUT}</p>{only}"
-    raced = _by_n(sized.methods if sized else {}) or here
+    raced = dict(sorted((_by_n(sized.methods if sized else {}) or here).items()))
     rates = {n: spread(one, "tokens_per_second") for n, one in raced.items()}
-    (fastest, *level), few, most = leaders(rates), min(raced), max(raced)
+    fastest, *level = leaders(rates)
     times = sorted(one["speedup"] for one in raced.values())
     said = f"Here, take {NTH.format(fastest)}: it is the fastest, {times[-1]:.2f} ×"
     if level or times[-1] < CLOSE * times[0]:
         said = f"Here, it hardly matters: every N is {times[0]:.2f} to {times[-1]:.2f} ×"
-    ends = [raced[n] for n in (few, most)]
-    gains = [spread(one, "tau") for one in ends]
-    drafting = [phase_times(one)["draft"] for one in ends]
-    way, but = ("rise", "but") if gains[1].middle > gains[0].middle else ("fall", "and")
-    unsure = " (perhaps by chance)" * gains[0].overlaps(gains[1])
+    gains = [spread(one, "tau") for one in raced.values()]
+    taus = _each(f"{one.middle:.2f}" for one in gains)
+    unsure = f" (N = {min(raced)} and {max(raced)} may differ by chance)"
     trade = (
-        f"From {NTH.format(few)} to {NTH.format(most)}, tokens per model call {way} from "
-        f"{gains[0].middle:.2f} to {gains[1].middle:.2f}{unsure}, {but} guessing takes "
-        f"{drafting[1]:.1f} ms a cycle instead of {drafting[0]:.1f}."
+        f"With N = {_each(raced)}, a model call brings {taus} tokens"
+        f"{unsure * gains[0].overlaps(gains[-1])}, and guessing takes "
+        f"{_each(map(_draft_ms, raced.values()))} a cycle."
     )
     return (
-        f'<p>{ABOUT}</p><p class="conclusion">{said} as fast as plain decoding.</p><p>{trade}</p>'
+        f'<p>{ABOUT}</p><p class="conclusion">{said} as fast as plain decoding.</p>'
+        f"<p>{trade} {_in_the_paper()}</p>"
     )
+
+
+def _in_the_paper() -> str:
+    """What N gains there, and which is the fastest."""
+    means = _by_n(papers_means())
+    speeds = {n: speed for n, (speed, _) in means.items()}
+    best, worst = (end(speeds, key=speeds.__getitem__) for end in (max, min))
+    taus = _each(f"{tau:.2f}" for _, tau in means.values())
+    return (
+        f"In the paper, with a larger model, it brings {taus}; N = {best} is the fastest there "
+        f"({speeds[best]:.2f} ×), N = {worst} the slowest ({speeds[worst]:.2f} ×)."
+    )
+
+
+def _each(values: Iterable[Any]) -> str:
+    return listed([*map(str, values)])
+
+
+def _draft_ms(found: dict[str, Any]) -> str:
+    return f"{phase_times(found)['draft']:.1f} ms"
 
 
 def _rows(methods: dict[int, dict[str, Any]]) -> dict[str, dict[int, str]]:
@@ -192,7 +221,7 @@ def _rows(methods: dict[int, dict[str, Any]]) -> dict[str, dict[int, str]]:
 
 
 def _guessing(methods: dict[int, dict[str, Any]]) -> dict[str, dict[int, str]]:
-    took = {n: f"{phase_times(one)['draft']:.1f} ms" for n, one in methods.items()}
+    took = {n: _draft_ms(one) for n, one in methods.items()}
     return {"guessing, per cycle": took} if took else {}
 
 

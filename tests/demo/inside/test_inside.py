@@ -89,7 +89,7 @@ def test_the_numbers_are_those_of_the_text_before_the_cycle(engine, trace):
     assert before == texts[most]
     assert [row[1] for row in found.text] == pytest.approx(expected.text[:, most].tolist())
     said, layer = takeaway(found, trace), max(range(len(mean)), key=mean.__getitem__)
-    assert f"most at layer {layer + 1} of 4, and at “" in said
+    assert f"most at layer {layer + 1} of 4 and, of single tokens, at “" in said
     assert f"Layer {layer + 1}: {mean[layer]:.0%}; an even share is 25%. " in said
     alone = expected.text[:, rest].sum(1).mean() - expected.text[:, most].mean()
     assert f"The last layer, the only one that EAGLE-2 sees, gets {mean[-1]:.0%}. " in said
