@@ -153,6 +153,15 @@ def traced(target: Target, drafter: Drafter | str, prompt: Sequence[int], **sett
     return Trace(events=list(decode(target, made, prompt, Settings(**settings))))
 
 
+def lossless(
+    target: Target, drafter: Drafter | str, prompt: list[int], count: int, **settings: Any
+) -> Trace:
+    """A run of so many tokens, which are the target's own."""
+    trace = traced(target, drafter, prompt, max_new_tokens=count, **settings)
+    assert trace.output_ids == plain_greedy(target, prompt, count)
+    return trace
+
+
 def clocked(
     patch: pytest.MonkeyPatch, costs: dict[tuple[Any, str], float | Callable[[Any], float]]
 ) -> Callable[[float], float]:

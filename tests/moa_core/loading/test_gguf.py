@@ -7,6 +7,7 @@ import struct
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import gguf
 import numpy as np
@@ -20,7 +21,7 @@ from moa_core.errors import UserError
 from moa_core.loading import gguf as reading
 from moa_core.loading.load import load_target
 from moa_core.model.target import Target
-from tests.models import plain_greedy, speaking_target, tiny_target
+from tests.models import SHAPES, plain_greedy, speaking_target, tiny_target
 
 PROMPT = [5, 9, 3, 17]
 
@@ -77,17 +78,12 @@ def write(
     return path
 
 
-SHAPES: dict[str, dict[str, Any]] = {
-    "llama": {"family": "llama"},
-    "llama with tied embeddings": {"tie_word_embeddings": True},
-    "qwen2": {"family": "qwen2"},
-    "qwen3": {"family": "qwen3", "head_dim": 16},
-}
+TIED = "llama, tied embeddings and a vocabulary of 40"
 
 
-@pytest.mark.parametrize("sizes", SHAPES.values(), ids=SHAPES)
-def test_a_file_is_the_model_that_was_written(tmp_path, sizes):
-    made = tiny_target(**sizes)
+@pytest.mark.parametrize("shape", ["llama", TIED, "qwen2", "qwen3"])
+def test_a_file_is_the_model_that_was_written(tmp_path, shape):
+    made = tiny_target(**SHAPES[shape])
     found = load_target(write(tmp_path / "tiny.gguf", made), "float32")
     assert found.name == "tiny" and found.tokenizer is None
     assert plain_greedy(found, PROMPT, 12) == plain_greedy(made, PROMPT, 12)
@@ -169,10 +165,8 @@ def test_a_file_that_another_process_has_read_meanwhile_is_there(tmp_path, monke
 
 
 def test_a_full_disk_is_told_and_leaves_nothing(tmp_path, cache, monkeypatch):
-    def full(*_: object) -> None:
-        raise SafetensorError("I/O error: No space left on device (os error 28)")
-
-    monkeypatch.setattr("safetensors.torch.save_file", full)
+    full = SafetensorError("I/O error: No space left on device (os error 28)")
+    monkeypatch.setattr("safetensors.torch.save_file", Mock(side_effect=full))
     with pytest.raises(UserError, match=r"tiny.gguf cannot be kept in .*: I/O error: No space"):
         load_target(write(tmp_path / "tiny.gguf", tiny_target()))
     assert not any((cache / "gguf").iterdir())

@@ -1,6 +1,7 @@
 """Names, labels, folders, presets and Hub ids become targets and drafters, or a sentence."""
 
 import shutil
+from pathlib import Path
 
 import pytest
 
@@ -20,9 +21,8 @@ def test_defaults_are_the_bundled_target_and_moa(bundle):
         assert isinstance(drafter, MoADrafter) and drafter.tli == tli
     assert isinstance(load_drafter("none", target), Vanilla)
     assert load_target(bundle / "tiny").name == "tiny"
-    assert load_drafter(bundle / "eagle2", target).name == "eagle2"
-    for name in ("eagle2", "ngram", "moa-n1+ngram"):
-        assert load_drafter(name.upper(), target).name == name
+    for spec in (bundle / "eagle2", "EAGLE2", "NGRAM", "MOA-N1+NGRAM"):
+        assert load_drafter(spec, target).name == Path(spec).name.lower()
     shared = load_method(bundled(), "moa-n1+ngram", target, {"moa-n1": drafter})
     assert shared.net is drafter.net
 
