@@ -18,6 +18,7 @@ from tests.models import clocked, drafter_of, having_read, tiny_target, useful
 from tests.properties import above
 
 PROMPT = [5, 9, 33, 2]
+TARGET = tiny_target()
 METHODS = ("moa-n0", "moa-n1", "moa-n3", "eagle2", "independent")
 TREE = TreeSettings(3, 3, 8)
 
@@ -66,9 +67,9 @@ class Flaky(NearTarget):
 
 
 def run(
-    target: Target, drafter: Drafter, losses: dict[int, tuple[bool, int]], count: int = 40,
+    drafter: Drafter, losses: dict[int, tuple[bool, int]], count: int = 40,
     sampling: Sampling | None = None, patience: float = 9, eos: tuple[int, ...] = (),
-    should_stop: Callable[[], bool] = lambda: False,
+    should_stop: Callable[[], bool] = lambda: False, target: Target = TARGET,
 ) -> Trace:  # fmt: skip
     target, drafter, trace = target.fork(), drafter.fork(), Trace()
     settings = Settings(count, TREE, sampling or Sampling(), eos, patience)
@@ -87,12 +88,11 @@ def schedule(seed: int) -> dict[int, tuple[bool, int]]:
 @pytest.mark.parametrize("method", METHODS)
 def test_wherever_the_link_is_lost_the_text_heals_to_the_target_s_own(method):
     sampling = Sampling(0.8, seed=3) if METHODS.index(method) % 2 else Sampling()
-    target = tiny_target()
-    drafter = drafter_of(method, target)
-    local = run(target, drafter, {}, sampling=sampling)
+    drafter = drafter_of(method, TARGET)
+    local = run(drafter, {}, sampling=sampling)
     lost = wrote = 0
     for seed in range(8):
-        trace = run(target, drafter, schedule(seed), sampling=sampling)
+        trace = run(drafter, schedule(seed), sampling=sampling)
         assert trace.output_ids == local.output_ids == trace.verified_ids
         assert len(trace.of(LinkDown)) == len(trace.of(LinkBack))
         lost += len(trace.of(LinkDown))
@@ -103,12 +103,11 @@ def test_wherever_the_link_is_lost_the_text_heals_to_the_target_s_own(method):
 @pytest.mark.parametrize("method", [*METHODS, "eagle3", "tandem"])
 @torch.inference_mode()
 def test_what_is_written_alone_is_as_probable_as_in_a_tree(method):
-    target = tiny_target()
-    drafter = drafter_of(method, target)
+    drafter = drafter_of(method, TARGET)
     for weight in drafter.net.parameters():  # so large that every part matters
         if weight.ndim > 1:
             weight.normal_(std=0.12)
-    drafter, _ = having_read(drafter, target, PROMPT)
+    drafter, _ = having_read(drafter, TARGET, PROMPT)
     for shape in (TREE, TreeSettings(6, 1, 6), TREE):  # what was written alone is forgotten
         tree = drafter.propose(7, shape)
         for node in range(len(tree)):
@@ -124,7 +123,7 @@ def test_a_drafter_that_knows_all_writes_the_target_s_own_text_alone(sampling):
     """Its draws are those that the target makes at the same positions."""
     target = tiny_target(scale=2.0)
     drafter = useful("moa-n3", target, whisper=0.0)
-    trace = run(target, drafter, {4: (False, 10)}, sampling=sampling)
+    trace = run(drafter, {4: (False, 10)}, sampling=sampling, target=target)
     alone = trace.of(OfflineToken)
     expected = [trace.verified_ids[event.position - len(PROMPT)] for event in alone]
     assert len(alone) == 10 and [event.token for event in alone] == expected
@@ -132,10 +131,9 @@ def test_a_drafter_that_knows_all_writes_the_target_s_own_text_alone(sampling):
 
 @pytest.mark.parametrize("method", ["moa-n0", "eagle2"])
 def test_what_was_written_alone_is_drafted_as_long_as_the_target_agrees(method):
-    target = tiny_target()
     drafted = discarded = 0
     for seed in range(16):
-        trace = run(target, useful(method, target), schedule(seed))
+        trace = run(useful(method, TARGET), schedule(seed))
         text, written = [*PROMPT, *trace.output_ids], dict[int, int]()
         for event in trace.events:
             if isinstance(event, LinkDown):
@@ -153,26 +151,24 @@ def test_what_was_written_alone_is_drafted_as_long_as_the_target_agrees(method):
 
 
 def test_offline_tokens_stand_where_they_belong_and_end_with_the_text():
-    target = tiny_target()
-    trace = run(target, useful("moa-n0", target), {4: (False, 10**9)}, patience=0)
+    trace = run(useful("moa-n0", TARGET), {4: (False, 10**9)}, patience=0)
     alone = trace.of(OfflineToken)
     assert trace.reason == "offline" and len(trace.output_ids) == 40 and alone
     known = len(PROMPT) + len(trace.verified_ids)
     assert [event.position for event in alone] == list(range(known, known + len(alone)))
     assert trace.offline_ids == [event.token for event in alone]
     assert all(0 < event.prob <= 1 for event in alone)
-    looks, drafter = iter([False] * 8), useful("moa-n0", target)
-    trace = run(target, drafter, {3: (False, 10**9)}, should_stop=lambda: next(looks, True))
+    looks, drafter = iter([False] * 8), useful("moa-n0", TARGET)
+    trace = run(drafter, {3: (False, 10**9)}, should_stop=lambda: next(looks, True))
     assert trace.reason == "stopped" and trace.offline_ids
 
 
 def test_eos_written_alone_ends_the_writing_but_not_the_waiting():
-    target = tiny_target()
-    drafter = useful("moa-n3", target, whisper=0.0)  # writes what the target would
-    local = run(target, drafter, {})
+    drafter = useful("moa-n3", TARGET, whisper=0.0)  # writes what the target would
+    local = run(drafter, {})
     eos = local.output_ids[20]
-    local = run(target, drafter, {}, eos=(eos,))
-    trace = run(target, drafter, {2: (False, 60)}, eos=(eos,))
+    local = run(drafter, {}, eos=(eos,))
+    trace = run(drafter, {2: (False, 60)}, eos=(eos,))
     assert trace.output_ids == local.output_ids and trace.reason == "eos"
     alone = [event.token for event in trace.of(OfflineToken)]
     assert alone[-1] == eos and eos not in alone[:-1] and len(alone) < 60
@@ -182,12 +178,11 @@ def test_eos_written_alone_ends_the_writing_but_not_the_waiting():
     ("method", "question"), [("moa-n0", 0), ("moa-n0", 1), ("vanilla", 1), ("vanilla", 5)]
 )
 def test_who_cannot_write_yet_or_at_all_waits(method, question):
-    target = tiny_target()
-    drafter = drafter_of(method, target)
-    trace = run(target, drafter, {question: (question == 5, 4)})
+    drafter = drafter_of(method, TARGET)
+    trace = run(drafter, {question: (question == 5, 4)})
     assert not trace.of(OfflineToken) and len(trace.of(LinkBack)) == 1
-    assert trace.output_ids == run(target, drafter, {}).output_ids
-    gone = run(target, drafter, {question: (False, 10**9)}, patience=0)
+    assert trace.output_ids == run(drafter, {}).output_ids
+    gone = run(drafter, {question: (False, 10**9)}, patience=0)
     assert gone.reason == "offline" and len(gone.of(Prefilled)) == min(question, 1)
 
 
@@ -195,9 +190,7 @@ def test_who_cannot_write_yet_or_at_all_waits(method, question):
 def test_a_link_that_is_back_only_to_be_lost_again_can_be_given_up(monkeypatch, patience, reason):
     monkeypatch.setattr(Flaky, "back", lambda *_: True)
     losses, looks = dict.fromkeys(range(2, 500), (False, 1)), iter([False] * 10)
-    trace = run(
-        tiny_target(), Vanilla(), losses, patience=patience, should_stop=lambda: next(looks, True)
-    )
+    trace = run(Vanilla(), losses, patience=patience, should_stop=lambda: next(looks, True))
     assert trace.reason == reason and len(trace.of(LinkDown)) == 1
 
 
@@ -205,8 +198,7 @@ def test_a_link_lost_in_the_prefill_is_part_of_its_time_and_all_traffic_is_told(
     passed = clocked(monkeypatch, {})
     monkeypatch.setattr(Flaky, "back", lambda *_: passed(1.0) >= 3.0)
     monkeypatch.setattr(Flaky, "traffic", Traffic(0.25, 3, 7))
-    target = tiny_target()
-    trace = run(target, Vanilla(), {0: (False, 1)}, count=4)
+    trace = run(Vanilla(), {0: (False, 1)}, count=4)
     answers = [*trace.of(Prefilled), *(verified for _, verified in trace.cycles)]
     assert (answers[0].seconds, trace.seconds["network"]) == (3.0, 3.75)
     way = [(one.network_seconds, one.sent, one.received) for one in answers]
@@ -216,7 +208,6 @@ def test_a_link_lost_in_the_prefill_is_part_of_its_time_and_all_traffic_is_told(
 
 def test_a_tree_verified_once_the_link_is_back_has_its_time(monkeypatch):
     clocked(monkeypatch, {(Target, "verify"): 2.0})
-    target = tiny_target()
-    trace = run(target, Vanilla(), {2: (False, 1)}, count=4)
+    trace = run(Vanilla(), {2: (False, 1)}, count=4)
     assert trace.of(LinkBack) and [one.seconds for _, one in trace.cycles] == [2.0] * 3
     assert (trace.seconds["verify"], trace.seconds["network"]) == (6.0, 0.0)
