@@ -20,7 +20,7 @@ from moa_core.train.drafters import Plan, export, fresh, train_drafters
 from moa_core.train.loop import Machine, Schedule
 from moa_core.train.losses import Weights
 from tests.moa_core.train.conftest import PROMPTS, logged, train
-from tests.models import SHAPES, plain_greedy, speaking_target, traced, useful
+from tests.models import SHAPES, lossless, speaking_target, useful
 
 METHODS = ("moa-n0", "moa-n1", "eagle2")
 TREE = TreeSettings(3, 3, 9)
@@ -33,10 +33,8 @@ FAMILIES = {
 
 
 def drafted(target: Target, drafter: Any, text: str, count: int, tree: TreeSettings) -> Trace:
-    prompt = prompt_ids(target.tokenizer, text)
-    trace = traced(target, drafter, prompt, max_new_tokens=count, tree=tree, eos_ids=target.eos_ids)
-    assert trace.output_ids == plain_greedy(target, prompt, count)
-    return trace
+    ids = prompt_ids(target.tokenizer, text)
+    return lossless(target, drafter, ids, count, tree=tree, eos_ids=target.eos_ids)
 
 
 @pytest.mark.parametrize("name", FAMILIES)
