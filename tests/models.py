@@ -197,6 +197,12 @@ def draft_alike(target: Target, *drafters: Drafter) -> bool:
     return True
 
 
+def check_chain(said: Tensor, tokens: Sequence[int], log_probs: Sequence[float]) -> None:
+    """That a chain, root first, was drafted by what is said [n, V] after each of its tokens."""
+    found = said.log_softmax(-1)[torch.arange(len(said)), torch.tensor(tokens[1:])].cumsum(0)
+    torch.testing.assert_close(found.detach(), torch.tensor(log_probs[1:]), atol=1e-4, rtol=0)
+
+
 @torch.inference_mode()
 def having_read(drafter: Drafter, target: Target, ids: list[int]) -> tuple[Drafter, Tensor]:
     """A fork of a drafter that has observed the prefill of a fork of its target; its logits [V]."""

@@ -59,10 +59,8 @@ def test_its_tests_pass(followed, tmp_path):
 def test_the_one_with_weights_learns(followed):
     target = tiny_target()
     batch = one_reply(torch.randint(0, 64, (8, 32), generator=torch.Generator().manual_seed(0)), 1)
-    trained, lesson = (
-        trainee(fresh("pairs", target, 0), target, Weights()),
-        teach(target, batch, set()),
-    )
+    trained = trainee(fresh("pairs", target, 0), target, Weights())
+    lesson = teach(target, batch, set())
     optimizer = torch.optim.Adam(trained.parameters(), lr=0.01)
     losses = []
     for step in range(30):

@@ -62,9 +62,7 @@ def test_memory_follows_from_the_weights_over_layers(pool):
 @pytest.mark.parametrize("tli", [0, 1])
 @pytest.mark.parametrize("pool", POOLS)
 @torch.inference_mode()
-def test_the_root_s_logits_in_decoding_follow_from_the_weights_over_the_text(
-    tli, pool, monkeypatch
-):
+def test_the_root_s_logits_follow_from_the_weights_over_the_text(tli, pool, monkeypatch):
     target, drafter = attentive(tli, pool)
     seen, grow = list[Tensor](), base.grow
     monkeypatch.setattr(base, "grow", lambda *given: seen.append(given[1]) or grow(*given))

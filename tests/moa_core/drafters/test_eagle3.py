@@ -23,7 +23,7 @@ from moa_core.train.losses import DECAY, Weights
 from moa_core.train.masks import predictable
 from moa_core.train.teacher import teach
 from moa_core.train.unrolled import Eagle3Trainee
-from tests.models import one_reply, plain_greedy, tiny_target, traced
+from tests.models import check_chain, lossless, one_reply, tiny_target
 
 E, V, WORDS, LAYERS, EPS = 32, 64, 20, 8, 0.1
 PROMPT = [5, 9, 33, 7, 21, 40, 11]
@@ -129,9 +129,7 @@ def by_the_book(
 
 
 def drafted(target: Target, drafter: Eagle3Drafter) -> tuple[list[int], list[float]]:
-    run = traced(target, drafter, PROMPT, max_new_tokens=8, tree=CHAIN)
-    assert run.output_ids == plain_greedy(target, PROMPT, 8)
-    tree = run.of(Drafted)[0].tree
+    tree = lossless(target, drafter, PROMPT, 8, tree=CHAIN).of(Drafted)[0].tree
     return list(tree.tokens), list(tree.log_probs)
 
 
@@ -140,12 +138,10 @@ def test_drafts_are_those_of_the_formulas(target, head):
     tokens, log_probs = drafted(target, head)
     ids = (tensors["d2t"] + torch.arange(WORDS)).tolist()
     assert set(tokens[1:]) <= set(ids)
-    steps = by_the_book(target, tensors, tokens[:-1])
-    total = 0.0
-    for token, known, step in zip(tokens[1:], log_probs[1:], steps, strict=True):
-        assert int(step.argmax()) == ids.index(token)
-        total += step[ids.index(token)].item()
-        assert known == pytest.approx(total, abs=1e-4)
+    steps = torch.stack(by_the_book(target, tensors, tokens[:-1]))
+    drafts = [ids.index(token) for token in tokens[1:]]
+    assert steps.argmax(-1).tolist() == drafts
+    check_chain(steps, [0, *drafts], log_probs)
 
 
 @pytest.mark.parametrize("prefix", ["layers.0.", "model.layers.0."])
@@ -237,13 +233,10 @@ def test_it_trains_on_what_it_drafts_from(target, monkeypatch):
     monkeypatch.setattr("moa_core.train.unrolled.UNROLLED", len(tokens) - 1)
     monkeypatch.setattr("moa_core.train.unrolled.LATER", 1.0)
     trained = Eagle3Trainee(drafter, target, Weights())
-    total = 0.0
     rows = torch.arange(batch.ids.shape[1] - 1)[None]
     unrolled = [hidden for hidden, _ in trained.features(batch, lesson, rows)]
-    for token, known, hidden in zip(tokens[1:], log_probs[1:], unrolled, strict=True):
-        logits = target.head(drafter.net.head_input(hidden))[0, len(PROMPT) - 1]
-        total += logits.log_softmax(-1)[token].item()
-        assert known == pytest.approx(total, abs=1e-4)
+    last = torch.stack([hidden[0, len(PROMPT) - 1] for hidden in unrolled])
+    check_chain(target.head(drafter.net.head_input(last)), tokens, log_probs)
     loss, stats = trained(batch, lesson, None, 0)
     parts = []
     for step, hidden in enumerate(unrolled):

@@ -9,12 +9,10 @@ from moa_core.decoding.trace import Drafted
 from moa_core.decoding.tree import AUTO, TreeSettings
 from moa_core.drafters.lookup import WithLookup, merged
 from moa_core.drafters.names import LOOKUP
-from tests.models import drafter_of, plain_greedy, tiny_target, traced, useful
+from tests.models import drafter_of, lossless, plain_greedy, tiny_target, traced, useful
 from tests.properties import paths, trees
 
 REPEATED = [5, 9, 33, 7, 21, 40, 11] * 4
-
-
 FEW = trees(13, words=3)  # so that two of them share paths
 
 
@@ -38,10 +36,7 @@ def test_a_merged_tree_has_every_path_of_both_once(tree, other):
 )
 @pytest.mark.parametrize("method", ["moa-n0", "moa-n1", "eagle2", "eagle3"])
 def test_both_share_the_budget_and_the_text_is_the_target_s(method, shape):
-    target = tiny_target()
-    drafter = drafter_of(method + LOOKUP, target)
-    trace = traced(target, drafter, REPEATED, max_new_tokens=40, tree=shape)
-    assert trace.output_ids == plain_greedy(target, REPEATED, 40)
+    trace = lossless(tiny_target(), method + LOOKUP, REPEATED, 40, tree=shape)
     for tree in (event.tree for event in trace.of(Drafted)):
         assert len(tree) - 1 <= shape.budget and max(tree.depths) <= shape.depth
 
