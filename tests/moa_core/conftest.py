@@ -159,6 +159,13 @@ def bundle(saved_bundle: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return saved_bundle
 
 
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty place for the files that the program makes and keeps."""
+    monkeypatch.setenv("MOA_CACHE", str(tmp_path / "cache"))
+    return tmp_path / "cache"
+
+
 @pytest.fixture(scope="module")
 def target() -> Target:
     """With a tokenizer; modules that need another one have their own."""

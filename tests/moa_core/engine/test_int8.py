@@ -1,7 +1,6 @@
 """A target in 8 bits: what it tells others is close to float32, and exact whatever is beside it."""
 
 import random
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,6 +15,7 @@ from moa_core.errors import UserError
 from moa_core.loading.load import load_target
 from tests.models import BUSH, save_target, tiny_target, traced, useful
 
+pytestmark = pytest.mark.usefixtures("cache")
 PROMPT = [(i * i + 3) % 60 for i in range(21)]
 SHAPES: dict[str, dict[str, Any]] = {
     "llama": {"hidden_size": 64},
@@ -26,12 +26,6 @@ SHAPES: dict[str, dict[str, Any]] = {
     "qwen2": {"family": "qwen2", "head_dim": 16},
     "qwen3": {"family": "qwen3", "head_dim": 24},
 }  # fmt: skip
-
-
-@pytest.fixture(autouse=True)
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("MOA_CACHE", str(tmp_path / "cache"))
-    return tmp_path / "cache"
 
 
 @pytest.mark.parametrize("top", [127, 63])
@@ -114,12 +108,12 @@ def test_the_text_is_that_of_plain_decoding_in_int8(method):
 
 
 @torch.inference_mode()
-def test_weights_are_rounded_once_and_then_mapped(folder, monkeypatch, caplog):
+def test_weights_are_rounded_once_and_then_mapped(cache, monkeypatch, caplog):
     with torch.inference_mode(False):
         slow = tiny_target()
     first = accelerate(slow, int8=True).fork().prefill(PROMPT, 40)[0]
-    path = max(folder.iterdir(), key=lambda path: path.stat().st_size)  # the other is the head's
-    rounding, count = int8.folded, len(list(folder.iterdir()))
+    path = max(cache.iterdir(), key=lambda path: path.stat().st_size)  # the other is the head's
+    rounding, count = int8.folded, len(list(cache.iterdir()))
     monkeypatch.setattr(int8, "folded", None)  # cannot be called
     assert torch.equal(accelerate(slow, int8=True).fork().prefill(PROMPT, 40)[0], first)
     monkeypatch.setattr(int8, "folded", rounding)
@@ -128,7 +122,7 @@ def test_weights_are_rounded_once_and_then_mapped(folder, monkeypatch, caplog):
     assert path.stat().st_size > 999
     slow.layers[0].mlp.down_proj.weight.mul_(2)  # other weights, another file
     assert not torch.equal(accelerate(slow, int8=True).fork().prefill(PROMPT, 40)[0], first)
-    assert len(list(folder.iterdir())) == count + 1
+    assert len(list(cache.iterdir())) == count + 1
     slow.layers[0].mlp.down_proj.weight.mul_(2)
     monkeypatch.setenv("MOA_CACHE", str(path))  # a file: nothing can be kept in it
     assert type(accelerate(slow, int8=True)) is OnnxTarget
