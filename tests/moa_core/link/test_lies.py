@@ -161,14 +161,13 @@ def keys(file: str, **changes: Any) -> Callable[[Path], Any]:
     return change
 
 
+HEAD = "lm_head.weight"
 REFUSED = "What the server sent|cannot be read as JSON|says that|cannot be a target"
 SENT: dict[str, Callable[[Path], Any]] = {
     "no embeddings": without("embed_tokens"),
-    "no head": without("lm_head"),
+    "no head": without(HEAD),
     "no last layer": without("layers.2."),
-    "a type of its own": weights(
-        lambda all: {**all, "lm_head.weight": all["lm_head.weight"].bfloat16()}
-    ),
+    "a type of its own": weights(lambda all: {**all, HEAD: all[HEAD].bfloat16()}),
     "8 bits": weights(lambda all: {name: one.to(torch.float8_e4m3fn) for name, one in all.items()}),
     "wider": weights(lambda all: {name: torch.cat([one, one], -1) for name, one in all.items()}),
     "no end": keys("client.json", name=None, eos_ids=5),

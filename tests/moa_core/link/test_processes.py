@@ -134,9 +134,8 @@ def test_what_holds_a_token_does_not_show_it():
 
 
 @pytest.fixture
-def generated(process: ServerProcess, tmp_path: Path, monkeypatch, capsys) -> Any:
+def generated(process: ServerProcess, cache: Path, capsys) -> Any:
     """What `generate` with these words prints over a link."""
-    monkeypatch.setenv("MOA_CACHE", str(tmp_path / "cache"))
 
     def words(*more: str) -> Any:
         there = ["--server", process.address().url, "--token", process.token]

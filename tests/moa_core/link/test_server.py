@@ -5,7 +5,7 @@ import socket
 import threading
 from contextlib import ExitStack, suppress
 from time import monotonic, sleep
-from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from websockets.exceptions import ConnectionClosed
@@ -140,12 +140,9 @@ def test_who_is_sent_away_leaves_nothing(bad, served):
 
 
 def test_a_failure_of_the_server_s_own_is_told_logged_and_survived(served, monkeypatch, caplog):
-    def broken(*_: Any) -> None:
-        raise RuntimeError("out of memory")
-
     one = begun(served[1])
     with monkeypatch.context() as patch:
-        patch.setattr(Target, "verify", broken)
+        patch.setattr(Target, "verify", Mock(side_effect=RuntimeError("out of memory")))
         refused = one.ask(Verify(2, 7, [1], [-1]))
     assert isinstance(refused, Refused) and "memory" not in refused.reason
     assert "out of memory" in caplog.text and until(lambda: not served[0].sessions)
