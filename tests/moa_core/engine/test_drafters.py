@@ -1,7 +1,6 @@
 """Decoding with graphs, as models are loaded: the target's own text, in the precision asked for."""
 
 import shutil
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -9,49 +8,42 @@ import pytest
 import torch
 
 from moa_core.decoding.decode import Settings, about
-from moa_core.decoding.trace import Trace
 from moa_core.decoding.tree import AUTO, TreeSettings
-from moa_core.drafters.base import Drafter
 from moa_core.engine.target import OnnxTarget
 from moa_core.errors import UserError
 from moa_core.loading.load import load_drafter, load_target
 from moa_core.model.target import Target
 from moa_core.text import prompt_ids
-from tests.models import traced
+from tests.models import lossless, traced
 
 
-def decoded(target: Target, drafter: Drafter, tree: TreeSettings, ids: list[int]) -> Trace:
-    return traced(target, drafter, ids, max_new_tokens=40, tree=tree, eos_ids=())
-
-
-@pytest.fixture(scope="module")
-def bundled(saved_bundle: Path) -> Iterator[Target]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("MOA_MODELS", str(saved_bundle))
-        yield load_target()
+@pytest.fixture
+def target(bundle: Path) -> Target:
+    """That of the bundle, without an end."""
+    target = load_target()
+    target.eos_ids = ()
+    return target
 
 
 @pytest.mark.parametrize("method", ["moa-n0", "moa-n1", "eagle2"])
-def test_the_bundles_text_is_the_targets(bundled, method):
-    assert type(bundled) is OnnxTarget
+def test_the_bundles_text_is_the_targets(method, target):
+    assert type(target) is OnnxTarget
     tree = AUTO if method == "moa-n0" else TreeSettings(12, 3, 30)
-    drafter = load_drafter(method, bundled)
-    ids = prompt_ids(bundled.tokenizer, "Tell me a story about a dog and a red ball.")
-    plain = Target(bundled.model, bundled.tokenizer)
-    expected = decoded(plain, load_drafter("none", plain), tree, ids).output_ids
-    assert decoded(bundled, drafter, tree, ids).output_ids == expected
+    drafter = load_drafter(method, target)
+    ids = prompt_ids(target.tokenizer, "Tell me a story about a dog and a red ball.")
+    lossless(target, drafter, ids, 40, tree=tree)
     # To the last position, where a tree's rows need more slots than a text has positions.
-    full = decoded(bundled, drafter, tree, [7] * (bundled.context - 5))
+    full = traced(target, drafter, [7] * (target.context - 5), max_new_tokens=40, tree=tree)
     assert full.reason == "context" and len(full.output_ids) == 5
-    assert about(bundled, drafter, Settings())["machine"]["draft_precision"] == "int8"
+    assert about(target, drafter, Settings())["machine"]["draft_precision"] == "int8"
 
 
-def test_runs_at_once_share_sessions_and_nothing_else(bundled):
-    drafter, rng = load_drafter("moa-n1", bundled), torch.Generator().manual_seed(0)
+def test_runs_at_once_share_sessions_and_nothing_else(target):
+    drafter, rng = load_drafter("moa-n1", target), torch.Generator().manual_seed(0)
     prompts = [torch.randint(5, 270, (n,), generator=rng).tolist() for n in (5, 30, 60, 90)]
 
     def text(ids: list[int]) -> list[int]:
-        return decoded(bundled, drafter, TreeSettings(), ids).output_ids
+        return traced(target, drafter, ids, max_new_tokens=40).output_ids
 
     alone = [text(ids) for ids in prompts]
     with ThreadPoolExecutor(4) as pool:
