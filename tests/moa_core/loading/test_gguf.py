@@ -23,13 +23,8 @@ from moa_core.loading.load import load_target
 from moa_core.model.target import Target
 from tests.models import SHAPES, plain_greedy, speaking_target, tiny_target
 
+pytestmark = pytest.mark.usefixtures("cache")
 PROMPT = [5, 9, 3, 17]
-
-
-@pytest.fixture(autouse=True)
-def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("MOA_CACHE", str(tmp_path / "cache"))
-    return tmp_path / "cache"
 
 
 def write(
@@ -150,7 +145,7 @@ def test_a_hostile_file_is_refused_in_a_sentence(tmp_path, cache, what):
     assert not any((cache / "gguf").iterdir())
 
 
-def test_a_file_that_another_process_has_read_meanwhile_is_there(tmp_path, monkeypatch):
+def test_a_file_that_another_process_has_read_meanwhile_is_there(tmp_path, cache, monkeypatch):
     replace = os.replace
 
     def late(part: str, folder: Path) -> None:
@@ -161,7 +156,7 @@ def test_a_file_that_another_process_has_read_meanwhile_is_there(tmp_path, monke
     made = tiny_target()
     found = load_target(write(tmp_path / "tiny.gguf", made), "float32")
     assert plain_greedy(found, PROMPT, 4) == plain_greedy(made, PROMPT, 4)
-    assert len([*(tmp_path / "cache" / "gguf").iterdir()]) == 1
+    assert len([*(cache / "gguf").iterdir()]) == 1
 
 
 def test_a_full_disk_is_told_and_leaves_nothing(tmp_path, cache, monkeypatch):

@@ -52,9 +52,7 @@ def test_a_pinned_revision_is_the_one_that_comes(stocked):
         ("somebody/gated", "hf_granted", None),
     ],
 )
-def test_a_refusal_of_the_hub_says_what_to_do(
-    stocked, saved_bundle, monkeypatch, spec, token, words
-):
+def test_a_refusal_says_what_to_do(stocked, saved_bundle, monkeypatch, spec, token, words):
     stocked.put("somebody/gated", saved_bundle / "tiny", gated=True)
     stocked.known |= {"hf_known", "hf_granted"}
     stocked.granted.add("hf_granted")

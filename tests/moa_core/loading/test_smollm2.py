@@ -31,14 +31,13 @@ def published(tmp_path_factory: pytest.TempPathFactory) -> bytes:
 
 
 @pytest.fixture(autouse=True)
-def place(tmp_path: Path, published: bytes, monkeypatch: pytest.MonkeyPatch) -> Path:
+def place(cache: Path, published: bytes, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An empty cache, with all ways to the file closed."""
-    monkeypatch.setenv("MOA_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setenv("MOA_MODELS", str(tmp_path / "none"))
+    monkeypatch.setenv("MOA_MODELS", str(cache / "none"))
     monkeypatch.setenv("PIP_NO_INDEX", "1")
     monkeypatch.setattr(hubs.constants, "HF_HUB_OFFLINE", True)
     monkeypatch.setattr(hubs, "SHA256", hashlib.sha256(published).hexdigest())
-    return tmp_path / "cache" / hubs.DEFAULT
+    return cache / hubs.DEFAULT
 
 
 @pytest.fixture

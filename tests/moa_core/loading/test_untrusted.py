@@ -80,9 +80,7 @@ SIZES = (10**4, 2**31, 10**30, -1)
 
 
 @pytest.mark.parametrize(("method", "key"), [(m, key) for m, keys in KEYS.items() for key in keys])
-def test_a_size_that_is_not_the_file_s_is_refused_before_it_is_made(
-    tmp_path, good, target, method, key
-):
+def test_a_size_unlike_the_file_s_is_refused_before_it_is_made(tmp_path, good, target, method, key):
     # 3 heads divide no width here: transformers has an error of its own for them.
     for size in (*SIZES, *([3] if key == "num_attention_heads" else [])):
         changed(tmp_path, good[method], **{key: size})
@@ -192,9 +190,7 @@ class Bomb:
 
 
 @pytest.mark.parametrize("form", ["torch", "pickle", "junk", "empty", "no weights"])
-def test_a_pickle_that_is_more_than_weights_is_refused_unopened(
-    tmp_path, target, form, monkeypatch
-):
+def test_a_pickle_of_more_than_weights_is_refused_unopened(tmp_path, target, form, monkeypatch):
     monkeypatch.setenv(PICKLES, "1")
     folder, went_off = tmp_path / "mine", tmp_path / "went off"
     folder.mkdir()
