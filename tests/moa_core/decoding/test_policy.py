@@ -5,6 +5,7 @@ import random
 from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 import torch
@@ -124,15 +125,11 @@ def test_no_tree_is_larger_than_its_limits_and_every_parent_comes_first():
 
 
 def test_a_first_tree_keeps_to_the_limits_too():
-    world, widths = World(), []
-
-    def expand(frontier: Frontier) -> Tensor:
-        widths.append(len(frontier.tokens))
-        return world.expand(frontier)
-
-    limit = TreeSettings(5, 3, 9, auto=True)
+    world, limit = World(), TreeSettings(5, 3, 9, auto=True)
+    expand = Mock(side_effect=world.expand)
     tree = grow(1, world.logits[1], expand, limit, Sizer(TreeSettings(9, 8, 99)))
-    assert widths == [3] * 4 and len(tree) == 10  # a cache has slots for no more
+    assert [len(call.args[0].tokens) for call in expand.call_args_list] == [3] * 4
+    assert len(tree) == 10  # a cache has slots for no more
 
 
 def run(target: Target, drafter: Drafter, prompt: list[int], **settings: Any) -> Trace:
