@@ -37,7 +37,7 @@ MISTAKES = {  # a command, and for each way to go on: what the sentence must con
     "bench --suite {here}/two.jsonl --device cpu": [
         ("--methods vanilla", "--out FOLDER"),
         ("--out {here}/two.jsonl", "is a file"),
-        ("--out ~nobody-of-this-name/out --suite nowhere", "no suite 'nowhere'"),
+        ("--out ~nobody-of-this-name/out --suite nowhere", "There is no suite 'nowhere'"),
         ("--out {here}/out --repeat 0", "--repeat must be"),
         ("--out {here}/out --limit 0", "--limit must be"),
         ("--out {here}/out --max-new-tokens 0", "new tokens"),
@@ -102,9 +102,7 @@ def here(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ids=lambda words: words[:60],
 )
 @pytest.mark.usefixtures("bundle")
-def test_a_mistake_is_told_in_one_sentence(
-    here, tmp_path, command, words, told, capsys, monkeypatch
-):
+def test_a_mistake_gets_one_sentence(here, tmp_path, command, words, told, capsys, monkeypatch):
     monkeypatch.delenv("MOA_TOKEN", raising=False)
     places = {"here": here, "out": tmp_path / "out", "parity": FOLDER, "long": "x" * 300}
     before = sorted(here.rglob("*"))

@@ -9,10 +9,11 @@ from moa_core.bench import cost
 from moa_core.engine import accelerate
 from tests.models import save_target, tiny_target
 
+pytestmark = pytest.mark.usefixtures("cache")
+
 
 def test_costs_and_quality_are_told(tmp_path, monkeypatch, capsys):
     save_target(tmp_path / "model", tiny_target(vocab_size=2000, max_position_embeddings=1024))
-    monkeypatch.setenv("MOA_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr(cost, "suite_ids", lambda prompts, _: [[5, 9, 33]] * len(prompts))
     words = "--tokens 1,12,500 --repeats 2 --quality --limit 2 --target"
     monkeypatch.setattr("sys.argv", ["cost", *words.split(), str(tmp_path / "model")])
@@ -23,8 +24,7 @@ def test_costs_and_quality_are_told(tmp_path, monkeypatch, capsys):
 
 
 @torch.inference_mode()
-def test_a_target_is_not_apart_from_itself(monkeypatch, tmp_path):
-    monkeypatch.setenv("MOA_CACHE", str(tmp_path))
+def test_a_target_is_not_apart_from_itself():
     target = accelerate(tiny_target())
     assert re.match(r"KL -?0.0000, same first choice 100.0%", cost.apart([target] * 2, [[5, 9]]))
     off = cost.apart([target, accelerate(target, int8=True)], [[5, 9]])

@@ -155,12 +155,6 @@ def test_the_whole_command(saved_bundle, tmp_path, capsys, monkeypatch):
     assert main([*command, "--methods", "medusa"]) == 2  # by default it is left out
     assert "medusa cannot write without its target" in capsys.readouterr().err
     assert "moa-n1" in printed and printed.strip().endswith(str(out))
-    # A run that was cut off goes on where it was; the same command again runs nothing.
-    runs = tmp_path / "new" / "out.runs" / "runs.jsonl"
-    whole = runs.read_text()
-    runs.write_text("\n".join(whole.splitlines()[:-3]) + "\n")
-    assert main(command) == 0
-    assert read(out)["rows"] == found["rows"] and runs.read_text() == whole
 
 
 def test_a_suite_with_known_answers_counts_the_right_ones(bundle, tmp_path, capsys):

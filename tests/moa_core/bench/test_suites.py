@@ -81,9 +81,7 @@ def test_a_bad_line_is_named(tmp_path, row, words):
         load_suite(path)
 
 
-def test_no_file_and_no_prompts(tmp_path):
-    with pytest.raises(UserError, match="There is no suite 'nowhere'"):
-        load_suite("nowhere")
+def test_no_prompts_and_a_file_that_is_no_text(tmp_path):
     with pytest.raises(UserError, match="holds no prompts"):
         load_suite(suite(tmp_path, ""))
     (tmp_path / "latin.jsonl").write_bytes(b"\xe9\xff")
