@@ -3,17 +3,16 @@
 import json
 from contextlib import nullcontext
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
 from moa_core.__main__ import main
 from moa_core.bench import link
-from moa_core.bench.link import OverLink
 from moa_core.bench.link import rows as link_rows
 from moa_core.bench.records import read, select
 from moa_core.link.connection import Address
 from moa_core.loading.load import load_drafter, load_target
-from moa_core.model.target import Target
 from tests.serving import serving
 
 LINK = "rtt=6,down=20,up=20"
@@ -27,17 +26,11 @@ def test_a_whole_measurement_and_what_was_missing_of_it(bundle, tmp_path, capsys
     command = [*short.split(), "--device", "cpu", "--ignore-eos", *places]
     target, runs = load_target("tiny", device="cpu"), tmp_path / "out.runs" / "runs.jsonl"
     with serving(target, lambda name: load_drafter(name, target), "open sesame") as (_, port):
-
-        class Own(nullcontext):
-            def __init__(self, *words: str) -> None:
-                super().__init__(self)
-                assert words == ("--threads", "1", "--device", "cpu", "--dtype", "auto")
-
-            def address(self) -> Address:
-                return Address(f"ws://127.0.0.1:{port}", "open sesame")
-
-        monkeypatch.setattr("moa_core.bench.link.ServerProcess", Own)
+        process = Mock(address=lambda: Address(f"ws://127.0.0.1:{port}", "open sesame"))
+        started = Mock(return_value=nullcontext(process))
+        monkeypatch.setattr(link, "ServerProcess", started)
         assert main(command) == 0
+        started.assert_called_once_with("--threads", "1", "--device", "cpu", "--dtype", "auto")
         check_rows(read(out), out.read_text())
         assert capsys.readouterr().out.startswith("link")
         # Given again, it makes what is missing and nothing else.
@@ -50,21 +43,13 @@ def test_a_whole_measurement_and_what_was_missing_of_it(bundle, tmp_path, capsys
 
 
 def test_drafts_have_the_precision_that_was_asked_for_here_and_across_a_link(bundle, monkeypatch):
-    class Stop(Exception):
-        """Before anything is measured."""
-
-    def stop(
-        _options: object, target: Target, methods: dict[str, OverLink], *_: Any, **__: Any
-    ) -> None:
-        assert target.drafts == "float32"
-        assert methods["moa-n1@local"].precision == "float32"
-        raise Stop
-
     monkeypatch.setattr(link, "_served", lambda *_: (None, load_target("tiny", device="cpu")))
-    monkeypatch.setattr(link, "measure", stop)
+    measure = Mock(side_effect=KeyboardInterrupt)  # before anything is measured
+    monkeypatch.setattr(link, "measure", measure)
     command = "bench --link lan --methods moa-n1 --drafts float32 --device cpu --out out.json"
-    with pytest.raises(Stop):
-        main(command.split())
+    assert main(command.split()) == 130
+    _, target, methods, *_ = measure.call_args.args
+    assert target.drafts == methods["moa-n1@local"].precision == "float32"
 
 
 def check_rows(found: dict[str, Any], text: str) -> None:
