@@ -1,6 +1,6 @@
 """The methods MoA is compared with: lossless, true to their files, and trained as they draft."""
 
-from unittest import mock
+from unittest.mock import Mock, patch
 
 import pytest
 import torch
@@ -71,15 +71,10 @@ def _training_logits(drafter: Drafter, target: Target, batch: Batch, root: int) 
     lesson = teach(target, batch)
     if drafter.name == "medusa":
         return target.head(trained.net(lesson.hidden)[0, root - 1, :5])
-    scored: list[Tensor] = []
-
-    def score(states: Tensor, *_: object) -> Tensor:
-        scored.append(states)
-        return states.sum()
-
-    with mock.patch.object(losses, "soft_entropy", score):
+    score = Mock(side_effect=lambda states, *_: states.sum())
+    with patch.object(losses, "soft_entropy", score):
         trained(batch, lesson, one_block(batch), seed=0)
-    return target.head(scored[0])[0, root:-1]
+    return target.head(score.call_args_list[0].args[0])[0, root:-1]
 
 
 @pytest.mark.parametrize(
