@@ -217,16 +217,13 @@ def test_families_of_the_same_form_are_read_rightly(config):
         lossless(target, method, PROMPT, 20)
 
 
-def test_an_unknown_model_that_does_more_than_its_layers_is_found_out(monkeypatch):
+def test_an_unknown_model_that_does_more_than_its_layers_is_found_out():
     model = model_of("Olmo2Config")
-    forward = model.forward
 
-    def louder(*args: Any, **kwargs: Any) -> Any:
-        output = forward(*args, **kwargs)
-        output.logits = output.logits * 1.5
-        return output
+    def louder(own: Any, given: Any, output: Any) -> None:
+        output.logits *= 1.5
 
-    monkeypatch.setattr(model, "forward", louder)
+    model.register_forward_hook(louder)
     with pytest.raises(UserError, match=r"type olmo2 .* its logits are then 33% off"):
         Target(model)
 
