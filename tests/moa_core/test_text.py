@@ -126,18 +126,13 @@ def test_special_tokens_in_earlier_turns_stay_text():
     assert chat_ids(bare, turns) == bare("Be kind.\nThe cat sat.")["input_ids"]
 
 
-def recorded() -> tuple[Trace, list[int]]:
-    """A trace whose one cycle drafted a fox and a special token, and kept the fox."""
+def test_a_trace_with_its_words_reads_without_a_tokenizer():
+    """Its one cycle drafted a fox and a special token, and kept the fox."""
     ids = TOKENIZER("The 🦊")["input_ids"]
     tree = DraftTree((ids[0], ids[1], TOKENIZER.eos_token_id), (-1, 0, 0), (0, 1, 1), (0, -1, -2))
     choices = (*ids[1:3], 7)
     verified = Verified(0, (1,), ids[2], choices, (1,) * 3, (1,) * 3, tuple(ids[1:]), 0, 0)
     trace = Trace(events=[Prefilled((1, 2), ids[0], 1, 0), Drafted(0, 2, tree, 0), verified])
-    return trace, ids
-
-
-def test_a_trace_with_its_words_reads_without_a_tokenizer():
-    trace, ids = recorded()
     record_words(trace, TOKENIZER)
     live, kept = TokenText(TOKENIZER), RecordedText(Trace.from_json(trace.to_json()))
     assert kept.push(ids[:1]) + kept.push(ids[1:]) == live.push(ids)

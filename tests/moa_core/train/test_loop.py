@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from functools import partial
+from itertools import count
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -66,13 +67,7 @@ def watched(kill: int | None = None) -> Iterator[dict[int, int | None]]:
 @pytest.fixture
 def ticking(monkeypatch: pytest.MonkeyPatch) -> None:
     """A clock by which an update takes ten seconds or more, so that every fourth one is saved."""
-    now = [0.0]
-
-    def monotonic() -> float:
-        now[0] += 10.0
-        return now[0]
-
-    monkeypatch.setattr(loop, "time", SimpleNamespace(monotonic=monotonic))
+    monkeypatch.setattr(loop, "time", SimpleNamespace(monotonic=count(10.0, 10.0).__next__))
 
 
 @pytest.mark.usefixtures("ticking")
