@@ -3,8 +3,8 @@
 import math
 import random
 from dataclasses import dataclass
+from functools import partial
 from types import SimpleNamespace
-from typing import Any
 from unittest.mock import Mock
 
 import pytest
@@ -14,11 +14,10 @@ from torch import Tensor
 from moa_core.decoding.decode import Settings, about
 from moa_core.decoding.policy import FIXED_CYCLES, GOES_ON, Curve, Line, Sizer
 from moa_core.decoding.settings import requested_tree
-from moa_core.decoding.trace import Drafted, Trace, Verified
+from moa_core.decoding.trace import Drafted, Verified
 from moa_core.decoding.tree import AUTO, Frontier, Node, TreeSettings, grow
 from moa_core.decoding.verify import Sampling, walk
-from moa_core.drafters.base import Drafter, Vanilla
-from moa_core.model.target import Target
+from moa_core.drafters.base import Vanilla
 from tests.models import tiny_target, traced, useful
 from tests.properties import paths
 
@@ -132,23 +131,20 @@ def test_a_first_tree_keeps_to_the_limits_too():
     assert len(tree) == 10  # a cache has slots for no more
 
 
-def run(target: Target, drafter: Drafter, prompt: list[int], **settings: Any) -> Trace:
-    return traced(target, drafter, prompt, **{"max_new_tokens": 30, "tree": AUTO, **settings})
-
-
 def test_runs_of_one_drafter_share_what_they_learn_by_place():
     target = tiny_target(vocab_size=61)
     drafter = useful("moa-n0", target)
-    run(target, drafter, PROMPT)
+    run = partial(traced, target, drafter, PROMPT, max_new_tokens=30)
+    run(tree=AUTO)
     memory = drafter.sizer.memory
     (first,) = memory
     cycles = memory[first].cycles
     assert cycles > FIXED_CYCLES
-    run(target, drafter, PROMPT)
+    run(tree=AUTO)
     assert memory[first].cycles > cycles
-    run(target, drafter, PROMPT, sampling=Sampling(1.0))
+    run(tree=AUTO, sampling=Sampling(1.0))
     assert len(memory) == 2 and drafter.sizer.known.cycles == 0
-    run(target, drafter, PROMPT, tree=TreeSettings())  # fixed trees teach nothing
+    run(tree=TreeSettings())  # fixed trees teach nothing
     assert sum(known.cycles for known in memory.values()) < 4 * cycles
 
 
