@@ -19,7 +19,9 @@ from moa_core.decoding.tree import AUTO, TreeSettings
 from moa_core.decoding.verify import Sampling
 
 ID, TITLE = "compare", "Side by side"
-ABOUT = "MoA: this page’s drafter. EAGLE-2: the usual rival. Plain: the target alone."
+ABOUT = (
+    "MoA: this page’s drafter. EAGLE-2: an older one, its rival in the paper. Plain: no drafter."
+)
 
 # The controls, in the order in which events send them.
 NAMES = (

@@ -68,7 +68,7 @@ def _recorded(trial: str) -> tuple[str, str]:
     if not kept:
         return "", ""
     run, at = telling(kept.trace, kept.cut)
-    return "The tree is from a recorded run of this prompt.", drawn(trial, run, at)
+    return f"Recorded, with the prompt “{run.about['prompt']}”", drawn(trial, run, at)
 
 
 def _connect(
@@ -117,7 +117,6 @@ def _lesson(number: int, step: Step) -> str:
         for link in step.links
     )
     return (
-        '<a class="how-up" href="#how-overview">all steps ↑</a>'
         f'<h2><span class="how-number">{number}</span> {escape(step.title)}</h2>'
         f'<p class="how-body">{escape(step.text)}</p>'
         f'<p class="how-lead"><b>Try it.</b> {escape(step.lead)}</p>{links}'

@@ -33,9 +33,9 @@ export function mount({ element, props: { runs, trip: first, ratio } }) {
     const [, mine] = runs[0];
     const [, count] = runs.at(-2);
     element.querySelector("output").textContent = `${trip.value} ms`;
-    said.textContent = `${before}${many(mine, "round trip")} instead of ${count}: ${seconds(ours)} instead of ${seconds(each)}, at ${trip.value} ms each.`;
+    said.textContent = `${before}${many(mine, "round trip")} instead of ${count}. At ${trip.value} ms each, ${seconds(ours)} instead of ${seconds(each)}.`;
     const costs = ours > each ? "Here, guessing takes longer than the round trips that it saves. " : "";
-    streaming.textContent = `${costs}Streamed by the server, it takes ${seconds(stream)}, but a cut ends it. The drafter here writes on, though one this small soon repeats itself.`;
+    streaming.textContent = `${costs}Streamed by the server, the text takes ${seconds(stream)}, but a cut ends it. The drafter here writes on, though one this small soon repeats itself.`;
     const bar = (kind, value) => el("span", `bar ${kind}`, "", { style: `width: ${(100 * value) / Math.max(...whole)}%` });
     bars.replaceChildren(...runs.flatMap(([name, calls, here], at) => [
       add(el("p"), el("b", "", seconds(whole[at])), ` ${name}: ${many(calls, "round trip")} × ${trip.value} ms = ${seconds(away[at])}${here ? `, and ${seconds(here)} in the models` : ""}`),

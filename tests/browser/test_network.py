@@ -129,10 +129,10 @@ def test_what_a_drafter_saves_is_computed_for_a_round_trip_of_the_visitors(page)
         page.get_by_label("Round trip to the server").fill(str(trip))
         whole.append(page.locator("#net-trips .bars b").all_inner_texts())
         drafted, each, stream = whole[-1]
-        calls_and_times = f"{ours} round trips instead of {plain}: {drafted} instead of {each}"
+        times = f"At {trip} ms each, {drafted} instead of {each}."
         said = page.inner_text("#net-trips .conclusion")
-        assert said == f"Recorded: {calls_and_times}, at {trip} ms each."
-        assert f"it takes {stream}, but" in page.inner_text("#net-trips .streamed")
+        assert said == f"Recorded: {ours} round trips instead of {plain}. {times}"
+        assert f"the text takes {stream}, but" in page.inner_text("#net-trips .streamed")
     for before, after, count in zip(*whole, calls, strict=True):
         gained = float(after.split()[0]) - float(before.split()[0])
         assert gained == pytest.approx(count * 0.1, abs=0.11)
@@ -144,7 +144,7 @@ def test_a_cycle_that_the_end_cuts_short_counts_what_was_written_as_on_the_other
     wait_for_status(page, "2 tokens in 2 round trips", "net-")
     page.get_by_label("Round trip to the server").fill("100")
     said = page.inner_text("#net-trips .conclusion")
-    assert said.startswith("2 round trips instead of 2: ")
+    assert said.startswith("2 round trips instead of 2. ")
     bars = page.inner_text("#net-trips .bars")
     first = r"[\d.]+\ss MoA N=0: 2 round trips × 100 ms = 0.2\ss, and [\d.]+\ss in the models\n"
     assert re.match(first, bars)
