@@ -25,7 +25,7 @@ INTRO = (
 )
 TRIPS = (
     '<p class="conclusion"></p><p class="streamed"></p><label>Round trip to the server: '
-    '<output></output><input type="range" min="0" max="200" step="5"></label>'
+    '<span></span><input type="range" min="0" max="200" step="5"></label>'
     '<div class="bars"></div><p class="note"><i class="bar draft"></i> On the way: computed. '
     '<i class="bar verify"></i> In the models: <span class="whence">measured, like the number of '
     "calls, in another, uncut recording with both models on one machine.</span></p>"

@@ -32,7 +32,7 @@ export function mount({ element, props: { runs, trip: first, ratio } }) {
     const [ours, each, stream] = [whole[0], ...whole.slice(-2)];
     const [, mine] = runs[0];
     const [, count] = runs.at(-2);
-    element.querySelector("output").textContent = `${trip.value} ms`;
+    element.querySelector("label span").textContent = `${trip.value} ms`;
     said.textContent = `${before}${many(mine, "round trip")} instead of ${count}. At ${trip.value} ms each, ${seconds(ours)} instead of ${seconds(each)}.`;
     const costs = ours > each ? "Here, guessing takes longer than the round trips that it saves. " : "";
     streaming.textContent = `${costs}Streamed by the server, the text takes ${seconds(stream)}, but a cut ends it. The drafter here writes on, though one this small soon repeats itself.`;

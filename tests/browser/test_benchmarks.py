@@ -47,7 +47,7 @@ def test_charts_have_the_numbers_of_the_recording_that_is_chosen(page, monkeypat
     whole, *rest = conclusion(first)
     words = page.inner_text("#bench-claims")
     assert words.startswith(whole) and rest and all(one in words for one in rest)
-    places = ("#bench-claims", "#bench-speed", "#bench-recording")
+    places = ("#bench-claims", "#bench-recording", "#bench-speed")
     assert page.evaluate(FIRST_SCREEN, places) == len(places)
     check_bars(page, first.methods)
     assert charts_are_named(page)
