@@ -23,8 +23,7 @@ TIMED = Trace(
         Verified(1, (), 9, (), (), (), (9,), 0.3, 0.05), Drafted(2, 6, BARE, 0.1),
     ]
 )  # fmt: skip
-USUAL = usual_comparison()
-COMPARED = charts(rows(USUAL))
+COMPARED = charts(rows(usual_comparison()))
 NEAR, MEAN, TOKENS = [[0.5, 0.25, 0.25], [0.1, 0.1, 0.8]], [0.3, 0.2, 0.5], [" fox", "<b>x</b>"]
 
 ONE = recording("One")

@@ -54,10 +54,9 @@ def comparison_of(tokenizer=None, reference=None, sampling=None, **traces):
     )
 
 
-def usual_comparison(tokenizer=None):
+def usual_comparison():
     """MoA gains 3 a cycle, EAGLE-2 2, vanilla 1; the middle of each is the second slowest run."""
     return comparison_of(
-        tokenizer,
         moa_n1=[trace_of([3, 3], pace) for pace in (0.10, 0.12, 0.11)],
         eagle2=[trace_of([2, 2, 2], pace) for pace in (0.09, 0.10, 0.11)],
         vanilla=[trace_of([1] * 6, pace, 0) for pace in (0.06, 0.05, 0.04)],

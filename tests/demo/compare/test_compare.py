@@ -37,6 +37,7 @@ OTHER = [1, 2, 3, 99, 5, 6, 7]  # leaves 1 ... 7 at its fourth token
         ({"methods": ("vanilla",)}, "only 1 is chosen"),
         ({"methods": ("moa-n0", "moa-n1", "eagle2", "eagle3", "ngram", "vanilla")}, "6 are chosen"),
         ({"prompt": " "}, "empty"),
+        ({"seed": 3.7}, "The seed must be a whole number"),
         ({"target": "giant"}, "no MoA N=0 drafter for this target"),
     ],
 )
@@ -157,13 +158,6 @@ def outputs_of(visit, **changed):
         yield dict(zip(NAMES, output, strict=True))
 
 
-def test_a_mistake_gets_a_sentence_and_leaves_the_results(loads, visit):
-    [refused] = outputs_of(visit, seed=3.7)
-    assert "The seed must be a whole number" in refused["status"]["text"]
-    assert refused["status"]["kind"] == "error"
-    assert refused["box"] == refused["race"] == gr.skip()
-
-
 def test_stop_keeps_what_is_finished_and_leaves_earlier_results(visit, breaks):
     shown = []  # of each race before the end: its lanes
     for output in outputs_of(visit, tokens=500):
@@ -186,7 +180,8 @@ def test_stop_keeps_what_is_finished_and_leaves_earlier_results(visit, breaks):
     visit.begin()
     breaks()
     *_, last = outputs_of(visit)
-    assert last["box"] == gr.skip() and last["status"]["text"] == SORRY
+    assert last["box"] == last["race"] == gr.skip()
+    assert (last["status"]["text"], last["status"]["kind"]) == (SORRY, "error")
 
 
 def test_finished_runs_are_shown_though_one_fails(loads, visit, monkeypatch):
@@ -197,8 +192,7 @@ def test_finished_runs_are_shown_though_one_fails(loads, visit, monkeypatch):
             yield step
 
     monkeypatch.setattr("demo.compare.bench.compare", failing)
-    found = [*outputs_of(visit)]
-    last = found[-1]
+    *_, last = outputs_of(visit)
     assert "measuring" not in last["race"] and list(last["table"]["value"]["Runs"]) == ["1", "1"]
     assert last["status"]["text"] == SORRY
 

@@ -52,10 +52,6 @@ class Page:
         return Trace.from_json(self.heard[-1]["trace"])
 
 
-def kinds(lines):
-    return [next(key for key in line if key != "lane") for line in lines]
-
-
 @pytest.fixture
 def engine(loads):
     made = Engine()
@@ -63,23 +59,12 @@ def engine(loads):
     return made
 
 
-def test_a_run_comes_line_by_line_with_its_times_and_at_last_its_trace(engine):
-    page = Page(engine)
-    heard = page.ask("run", method="moa")
-    assert kinds(heard) == ["run", "first", *["cycle"] * 19, "end", "trace"]
-    assert {line["lane"] for line in heard} == {"drafter"} and not engine.worker.waiting
-    head, *lines = heard[:-1]
-    assert head["label"] == "MoA N=0" and head["prompt"] == PROMPT
-    seconds = [line["s"] for line in lines[:-1]]
-    assert seconds == sorted(seconds) and lines[0]["s"] == 0.1
-    assert lines[1]["ms"] == [10, 10, 0]
-    assert page.trace.about["words"]["output"] and page.trace.reason == "length"
-    assert kinds(page.ask("run", "plain", method="moa"))[-1] == "trace"
-    assert page.trace.about["method"] == "vanilla"
+@pytest.fixture
+def page(engine):
+    return Page(engine)
 
 
-def test_mistakes_and_failures_become_sentences(engine, breaks):
-    page = Page(engine)
+def test_mistakes_and_failures_become_sentences(page, engine, breaks):
     [said] = page.ask("run", prompt="")
     assert said["kind"] == "error" and "empty" in said["said"]
     for name, value, what in (
@@ -98,21 +83,10 @@ def test_mistakes_and_failures_become_sentences(engine, breaks):
     assert end["end"] == "error" and said["said"] == SORRY and not engine.busy
 
 
-def test_a_stopped_run_keeps_its_trace_and_a_new_one_ends_the_one_before(engine):
-    page = Page(engine, lambda line: "first" in line and page.visitor.stop())
-    *_, end, _ = page.ask("run", tokens=500)
-    assert end["end"] == "stopped" and page.trace.reason == "stopped"
-    page.act = lambda line: None
-    first = page.tell("run", settings=SETTINGS | {"tokens": 512})
-    page.ask("run")
-    first.join(60)
-    assert [line["end"] for line in page.heard if "end" in line].count("length") >= 1
-
-
-def test_a_job_says_nothing_more_once_a_new_one_has_begun_which_still_waits(engine, monkeypatch):
-    page, gates, prepare = Page(engine), [Event(), Event()], engine.prepare
+def test_a_job_says_nothing_more_once_a_new_one_has_begun_which_still_waits(page, engine):
+    gates, prepare = [Event(), Event()], engine.prepare
     waits = iter(gates)
-    monkeypatch.setattr(engine, "prepare", lambda *all: next(waits).wait(20) and prepare(*all))
+    engine.prepare = lambda *all: next(waits).wait(20) and prepare(*all)
     for at, job in enumerate([page.tell("run", settings=SETTINGS) for _ in gates]):
         gates[at].set()
         job.join(60)
@@ -120,32 +94,18 @@ def test_a_job_says_nothing_more_once_a_new_one_has_begun_which_still_waits(engi
     assert [line["end"] for line in page.heard if "end" in line] == ["length"]
 
 
-def test_who_waits_is_told_and_too_many_are_refused(engine):
-    page = Page(engine)
+def test_who_waits_is_told_and_too_many_are_refused(page, engine):
+    """A measurement gives way to the next visitor, and plain decoding waits its turn."""
     engine.worker.waiting.add("somebody")
-    assert "yours starts next" in page.ask("run")[0]["said"]
+    said, *_, end, _ = page.ask("run", "plain", method="moa", tokens=50)
+    assert "yours starts next" in said["said"] and end["end"] == "length"
+    assert page.trace.about["method"] == "vanilla"
+    [*_, last] = page.ask("measure", method="moa")
+    assert "another visitor" in last["step"] and last["share"] is None
     for number in range(MOST_WAITING):
         engine.worker.waiting.add(str(number))
     [said] = page.ask("run")
     assert "Too many visitors" in said["said"]
-
-
-def test_a_measurement_gives_way_to_the_next_visitor_and_plain_decoding_waits_its_turn(engine):
-    page = Page(engine)
-    engine.worker.waiting.add("somebody")
-    said, *_, end, _ = page.ask("run", "plain", method="moa", tokens=50)
-    assert "yours starts next" in said["said"] and end["end"] == "length"
-    [*_, last] = page.ask("measure", method="moa")
-    assert "another visitor" in last["step"] and last["share"] is None
-
-
-def test_a_measurement_takes_turns_and_says_how_far_it_is(engine):
-    *steps, found = Page(engine).ask("measure", method="moa")
-    words = [step["step"] for step in steps]
-    assert words[0] == "warming up" and words[-1] == "run 6 of 6"
-    lanes = found["measured"]["lanes"]
-    assert [lane["method"] for lane in lanes] == ["moa-n0", "vanilla"]
-    assert found["measured"]["over"] == {"vanilla": 1.0} and lanes[0]["points"][-1][0] == 20
 
 
 def spent(seconds):
@@ -280,8 +240,7 @@ def test_a_cut_reaches_the_newest_run_though_the_one_before_ends_after_its_start
 # ---- saved traces ----
 
 
-def test_a_saved_trace_opens_without_models_and_shows_the_same(engine, loads):
-    page = Page(engine)
+def test_a_saved_trace_opens_without_models_and_shows_the_same(page, loads):
     shown = page.ask("run")
     text = shown[-1]["trace"]
     loads.clear()
@@ -293,8 +252,8 @@ def test_a_saved_trace_opens_without_models_and_shows_the_same(engine, loads):
     assert "Opened: Plain for fake" in said["said"]
 
 
-def test_a_file_that_is_no_trace_gets_a_sentence(engine):
-    page, wordless = Page(engine), '{"version": 1, "about": {}, "events": []}'
+def test_a_file_that_is_no_trace_gets_a_sentence(page):
+    wordless = '{"version": 1, "about": {}, "events": []}'
     for content, word in ((None, "not a trace"), (wordless, "text")):
         page.tell("open", text=content).join(60)
         assert word in page.heard[-1]["said"] and page.heard[-1]["kind"] == "error"

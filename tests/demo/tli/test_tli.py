@@ -1,19 +1,16 @@
 """The tab Layers (TLI): its sentences, its table, its drawing, and its link to a comparison."""
 
 import re
-from urllib.parse import parse_qsl
 from xml.etree import ElementTree
 
 import pytest
 
 import demo.engine as module
-from demo.compare import tab as compare
 from demo.engine import Engine
 from demo.tli.drawing import drawing_html
 from demo.tli.stops import STOPS
-from demo.tli.tab import ABOUT, TREE, advice_html, choices, gains_html, link_html, source
+from demo.tli.tab import ABOUT, advice_html, choices, gains_html, link_html, source
 from moa_core.loading.catalog import Installed
-from tests.demo.conftest import opened, unset
 from tests.demo.results.made_up import figures, recording
 
 
@@ -37,15 +34,8 @@ def test_the_stops_are_those_that_are_trained(monkeypatch):
         assert [stop for _, stop in found["choices"]] == stops and found["value"] == stops[-1]
 
 
-def test_every_n_that_is_trained_is_compared_with_one_tree(loads, monkeypatch):
+def test_the_link_to_a_comparison_says_how_long_it_takes(loads, monkeypatch):
     engine = Engine()
-    [(address, press)] = re.findall(r'href="(.+?)" data-press="(.+?)"', link_html(engine))
-    assert press == "compare-run"
-    query = dict(parse_qsl(address.replace("&amp;", "&").removeprefix("?")))
-    status, found = opened(compare, compare.LINKED, engine, query)
-    assert unset(status) and found["methods"] == ["moa-n0", "moa-n1", "vanilla"]
-    assert [found[name] for name in ("depth", "breadth", "budget")] == [5, 4, 11]
-    assert not found["auto_tree"] and str(TREE) == "5-4-11" and found["repeats"] == 3
     assert "prompt: 9 runs →" in link_html(engine) and "recorded" not in link_html(engine)
     quick = recording(vanilla=figures(1, 9), moa_n0=figures(3, 9), moa_n1=figures(3, 8))
     seconds = (3 * 96 + 16) * (2 / 9 + 1 / 8)
