@@ -29,12 +29,14 @@ def pytest_xdist_make_scheduler(config, log):
     return Together(config, log)
 
 
+@pytest.hookimpl(tryfirst=True)  # before `-m` chooses
 def pytest_collection_modifyitems(items):
-    if not os.environ.get("MOA_TARGET_FILE"):
-        skip = pytest.mark.skip(reason="MOA_TARGET_FILE names no file of the default target")
-        for item in items:
-            if item.get_closest_marker("real"):
-                item.add_marker(skip)
+    skip = pytest.mark.skip(reason="MOA_TARGET_FILE names no file of the default target")
+    for item in items:
+        if "browser" in item.fixturenames:
+            item.add_marker("browser")
+        if item.get_closest_marker("real") and not os.environ.get("MOA_TARGET_FILE"):
+            item.add_marker(skip)
 
 
 def all_modules() -> list[str]:

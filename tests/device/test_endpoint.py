@@ -174,6 +174,7 @@ def test_parts_are_named_by_their_hash(page):
     status, _, body = get(f"{page.url}/device/facts/moa-n0")
     facts, made = json.loads(body), pack(TARGET, DRAFTER)
     assert status == 200 and facts == json.loads(json.dumps(made.facts))
+    assert facts["special"] == TOKENIZER.all_special_ids
     for name, size, sent in (part for file in facts["files"].values() for part in file):
         status, headers, body = get(f"{page.url}/device/parts/{name}")
         assert status == 200 and "immutable" in headers["cache-control"]

@@ -1,7 +1,6 @@
 """A drafter's download for the browser: what is in it, and what has none."""
 
 import gzip
-import json
 from hashlib import sha256
 
 import numpy as np
@@ -15,23 +14,8 @@ from demo.device.vendor import FILES, packed
 from demo.device.weights import pack
 from moa_core.engine.web import web_files
 from moa_core.errors import UserError
-from moa_core.link.client_weights import drafter_mark, target_mark
 from tests.device.twins import packed_session
-from tests.models import drafter_of, tiny_target, tiny_tokenizer, useful
-
-
-def read(made, name):
-    return b"".join(gzip.decompress(made.parts[part]) for part, _, _ in made.facts["files"][name])
-
-
-def test_graphs_and_weights_are_in_it_and_named():
-    target = tiny_target()
-    drafter = useful("moa-n1", target)
-    made, files = pack(target, drafter), web_files(drafter, target)
-    assert {name: read(made, name) for name in files} == files
-    marks = {"drafter": drafter_mark(drafter), "target": target_mark(target)}
-    assert made.facts["marks"] == marks and made.facts["tli"] == 1
-    assert np.frombuffer(read(made, "vocabulary"), "<i4").tolist() == list(range(64))
+from tests.models import drafter_of, tiny_target, useful
 
 
 @pytest.mark.parametrize("tied", [True, False])
@@ -60,19 +44,6 @@ def test_drafters_share_what_they_have_in_common():
     )
     same = {name for name in one if one[name] == other[name]}
     assert same == {"runtime", "head", "words", "vocabulary"}
-
-
-def test_words_are_the_bytes_of_all_tokens():
-    tokenizer = tiny_tokenizer()
-    target = tiny_target(vocab_size=len(tokenizer) + 3)  # rows that no token has
-    target.tokenizer = tokenizer
-    made = pack(target, useful("moa-n0", target))
-    words = json.loads(read(made, "words"))
-    assert len(words) == len(tokenizer) + 3
-    text = "Füchse 🦊 ran."
-    parts = [words[token] for token in tokenizer.encode(text)]
-    assert "".join(parts).encode("latin-1").decode() == text
-    assert made.facts["special"] == tokenizer.all_special_ids
 
 
 @pytest.mark.parametrize(
