@@ -99,16 +99,12 @@ def disturbed_eagle(noise):
 
 
 @contextmanager
-def running_app(bundle, log, *options):
-    """A process of the app: its address.
-
-    bundle   its folder
-    options  of its command
-    """
+def running_app(bundle, log):
+    """A process of the app: its address."""
     port = free_port()
     env = os.environ | {"HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1"}
     env |= {"MOA_MODELS": str(bundle), "MOA_CACHE": str(log.parent / "cache")}
-    command = [sys.executable, "app.py", "--port", str(port), *options]
+    command = [sys.executable, "app.py", "--port", str(port)]
     with page_of(command, port, log, cwd=ROOT, env=env) as url:
         yield url
 
@@ -146,6 +142,16 @@ def app(bundle, window, tmp_path_factory):
         yield url
 
 
+def listen(page, within):
+    """A list that gets every error of the page, and every request to an address elsewhere."""
+    said = []
+    page.on("console", lambda one: said.append(one.text) if one.type == "error" else None)
+    page.on("pageerror", lambda error: said.append(str(error)))
+    page.on("request", lambda one: None if one.url.startswith(within) else said.append(one.url))
+    return said
+
+
+HERE = ("http://127.0.0.1:", "ws://127.0.0.1:", "data:", "blob:")
 CUT_OFF = ("signal is aborted", "Connection errored out", "BodyStreamBuffer was aborted")
 OFFLINE = "ERR_INTERNET_DISCONNECTED"  # a test has no network for a moment
 
@@ -162,15 +168,12 @@ def visitor(window, app):
 
     def opened(address="", look=LOOKS[0], ready="body"):
         page = new_tab(window, look)
-        said = trouble[page] = []
+        said = trouble[page] = listen(page, HERE)
 
         def loaded(_):
             said[:] = [text for text in said if not any(words in text for words in CUT_OFF)]
 
         page.on("domcontentloaded", loaded)
-        page.on("console", lambda one: said.append(one.text) if one.type == "error" else None)
-        page.on("pageerror", lambda error: said.append(str(error)))
-        page.on("request", lambda one: said.append(one.url) if outside(one.url) else None)
         page.goto(app + address)
         page.wait_for_selector("#machine .status-line:has-text('Target tiny')")
         page.wait_for_selector(ready)
@@ -234,7 +237,3 @@ def keep_picture(page, name):
         scheme = "dark" if page.evaluate("document.body.classList.contains('dark')") else "light"
         file = Path(folder) / f"{name}-{size['width']}-{scheme}.png"
         page.screenshot(path=file, full_page=True)
-
-
-def outside(url):
-    return not url.startswith(("http://127.0.0.1:", "ws://127.0.0.1:", "data:", "blob:"))

@@ -37,6 +37,12 @@ HIDDEN = """ids => ids.filter(id => {
 })"""
 NEW_RUN = f"old => (document.querySelector('{LANE}')?.dataset.id ?? old) !== old"
 DONE = "() => ['done', 'stopped'].includes(document.querySelector('#stage').dataset.run)"
+# Whether what the target rewrote is in sight. view: of one text.
+STRUCK = """view => {
+  const [text, struck] = [".text", "del:has(.changed)"].map(
+    (place) => document.querySelector(`${view} ${place}`)?.getBoundingClientRect());
+  return struck && struck.top >= text.top && struck.top < text.bottom;
+}"""
 KEPT = """view => {
   const text = document.querySelector(`${view ?? '#view .lane'} .text`).cloneNode(true);
   const extras = '.rejected, .break, .special, .partial';
@@ -167,24 +173,17 @@ def figure(page, name, part="#view"):
 
 
 def chart(page, name):
-    """The chart in a component, once it is drawn: its title, words, ticks and traces."""
-    page.wait_for_function(f"id => ({CHART})(id) !== null", arg=name)
-    return page.evaluate(CHART, name)
+    """The traces of the chart in a component, once it is drawn."""
+    return page.wait_for_function(CHART, arg=name).json_value()
 
 
 CHART = """id => {
   const plot = document.querySelector(`#${id} .js-plotly-plot`);
   if (!plot?.data || plot.getAttribute('role') !== 'img') return null;
   const list = values => Array.from(values ?? []);
-  return {
-    title: plot.layout.title.text,
-    words: plot.getAttribute('aria-label'),
-    ticks: list(plot.layout.xaxis.ticktext),
-    data: plot.data.map(one => ({
-      name: one.name, type: one.type, x: list(one.x), y: list(one.y), z: list(one.z).map(list),
-      base: list(one.base), text: list(one.text), high: list(one.error_x?.array),
-    })),
-  };
+  return plot.data.map(({ name, x, y, z, base, text }) => ({
+    name, x: list(x), y: list(y), z: list(z).map(list), base: list(base), text: list(text),
+  }));
 }"""
 
 

@@ -1,11 +1,7 @@
 """The address follows the tabs, Back and Forward lead through them; one prompt is in them all."""
 
-import pytest
-
 from demo.common.controls import EXAMPLES
 from tests.browser.driving import HOLDS, RUN, open_tab, wait_for_status
-
-pytestmark = pytest.mark.browser
 
 ADDRESS, READY = "?tab=nowhere&__theme=light&method=moa-n1&prompt=First", RUN
 SHOWN = {"live": "#run", "compare": "#compare-run", "tli": "#layers-focus"}

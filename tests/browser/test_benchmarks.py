@@ -8,8 +8,6 @@ from demo.results.table import conclusion, title
 from tests.browser.conftest import every_look, keep_picture
 from tests.browser.driving import SEEN, can_be_read, chart, charts_are_named
 
-pytestmark = pytest.mark.browser
-
 ADDRESS, READY = "?tab=benchmarks", "#bench-paper .paper"
 # Which of these start on the first screen, from above to below.
 FIRST_SCREEN = """places => places
@@ -26,7 +24,7 @@ def check_bars(page, methods):
     speeds = [found["tokens_per_second"] for found in methods.values()]
     assert speeds == sorted(speeds, reverse=True)
     for name, key in (("tau", "tau"), ("speed", "tokens_per_second")):
-        bars, *more, _ = chart(page, f"bench-{name}")["data"]
+        bars, *more, _ = chart(page, f"bench-{name}")
         drawn = dict(zip(bars["y"], bars["x"], strict=True))
         ends = [one for one in more if not one.get("name")]  # the others are the legend's
         for one in ends:  # a drafter with n-gram lookup goes on where the drafter ends
@@ -65,7 +63,7 @@ def test_charts_have_the_numbers_of_the_recording_that_is_chosen(page, monkeypat
     stripes = page.evaluate(STRIPES)  # they stay though the address changes
     assert stripes and all(fill.startswith('url("#') for fill in stripes)
     page.click("#bench-more > button")
-    draft, verify, *_ = chart(page, "bench-times")["data"]
+    draft, verify, *_ = chart(page, "bench-times")
     seconds = {shown(name): found["seconds"] for name, found in first.methods.items()}
     for name, drafted, verified in zip(draft["y"], draft["x"], verify["x"], strict=True):
         spent = seconds[name]

@@ -1,12 +1,8 @@
 """Class mode, taught with as a teacher would: by keys, on a large screen, and left again."""
 
-import pytest
-
 from demo.lesson.text import STEPS
 from tests.browser.conftest import keep_picture
 from tests.browser.driving import HIDDEN, LANE, PLAIN, STORY, TEXT, TREE, headline, press, run
-
-pytestmark = pytest.mark.browser
 
 # The height of the row of keys, as it is once a cut was healed.
 HEALED = """() => {

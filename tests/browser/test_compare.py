@@ -17,8 +17,6 @@ from tests.browser.driving import (
     wait_for_status,
 )
 
-pytestmark = pytest.mark.browser
-
 ADDRESS, READY = "?tab=compare&prompt=Tell me a story.", "#compare-run:not([disabled])"
 LENGTH = 100
 CELLS = """() => Array.from(document.querySelectorAll('#compare-table [data-index]'), row =>
@@ -74,10 +72,10 @@ def test_a_comparison_is_the_same_in_table_charts_verdict_and_race(page):
     assert {row["Same text as plain greedy?"] for row in found} == {"yes", "–"}
     assert {row["Tree"].split(",")[0] for row in found} == {"auto", "–"}
     check_race(page)
-    bar, beside = chart(page, "compare-tau")["data"]
+    bar, beside = chart(page, "compare-tau")
     assert bar["y"] == [row["Method"] for row in found]
     assert [text.strip() for text in beside["text"]] == [row["τ"] for row in found]
-    lines = chart(page, "compare-latency")["data"]
+    lines = chart(page, "compare-latency")
     for line, time in zip(lines, page.locator(".race .time").all_inner_texts(), strict=True):
         assert line["x"][-1] == LENGTH and f"{line['y'][-1]:.2f} s" == time
     assert charts_are_named(page)

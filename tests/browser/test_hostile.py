@@ -2,12 +2,8 @@
 
 import json
 
-import pytest
-
 from tests.browser.driving import DONE, FILES, KEPT, RUN, open_tab, status, wait_for_status
 from tests.models import worded_trace
-
-pytestmark = pytest.mark.browser
 
 ADDRESS, READY = "", RUN
 HIT = "window.hit = 1"

@@ -1,12 +1,8 @@
 """How it works: every step is whole, its example is real, and its answer opens by keyboard."""
 
-import pytest
-
 from demo.lesson.text import STEPS
 from tests.browser.conftest import HOSTILE, every_look, keep_picture
 from tests.browser.driving import SCROLLS, can_be_read
-
-pytestmark = pytest.mark.browser
 
 ADDRESS, READY = "?tab=how", "#how-draft-run:not([disabled])"
 # Rows of a root, its two guesses, of which the less probable one is kept, and the bonus.

@@ -21,8 +21,6 @@ from tests.browser.driving import (
     settings,
 )
 
-pytestmark = pytest.mark.browser
-
 ADDRESS, READY = "?tab=inside", ".inside-view .own .node.bonus"
 PROMPT = "${6*7} <b>x</b> {{x}} `y` <script>alert(1)</script>"
 NODE = ".inside-view .own .node"
@@ -136,7 +134,7 @@ def test_a_look_inside_has_weights_that_add_up_and_all_of_it_can_be_read(page, k
     _, trace = known
     show(page, next(place for place, found in enumerate(trace.of(Verified)) if found.path))
     page.click(".inside-view .look")
-    bars, heat = chart(page, "inside-layers-chart")["data"]
+    bars, heat = chart(page, "inside-layers-chart")
     for weights in (*heat["z"], bars["y"]):
         assert sum(weights) == pytest.approx(1, abs=1e-4)
     assert chart(page, "inside-text-chart") and charts_are_named(page)

@@ -1,10 +1,6 @@
 """The page by keyboard alone, and what a screen reader is told while a run goes on."""
 
-import pytest
-
 from tests.browser.driving import LANE, NEW_RUN, RUN, SEEN, TEXT, open_tab, run, wait_for_status
-
-pytestmark = pytest.mark.browser
 
 ADDRESS, READY = "?tokens=512&depth=12&breadth=16&budget=64", RUN
 

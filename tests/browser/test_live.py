@@ -2,8 +2,6 @@
 
 import json
 
-import pytest
-
 from demo.common.controls import EXAMPLES
 from tests.browser.conftest import LOOKS, every_look, keep_picture, new_tab
 from tests.browser.driving import (
@@ -24,6 +22,7 @@ from tests.browser.driving import (
     headline,
     open_tab,
     press,
+    reload_changed,
     run,
     settings,
     slowed,
@@ -31,8 +30,6 @@ from tests.browser.driving import (
     status,
     wait_for_status,
 )
-
-pytestmark = pytest.mark.browser
 
 ADDRESS, READY = SMALL_RUN, RUN
 # Stop is pressed as a run's first words come, and the server does not hear of it: as if the run had
@@ -64,6 +61,13 @@ HINT = """one => [one.scrollHeight > one.clientHeight || one.scrollWidth > one.c
   getComputedStyle(one, '::after').content.includes('Scroll')]"""
 IN_VIEW = """one => one.getBoundingClientRect().top
   - document.querySelector('#stage').getBoundingClientRect().top"""
+ADDED = "one => getComputedStyle(one, '::after').content"
+SAID = {  # of the ratio to plain decoding's speed
+    0.8: "Same text, slower: 0.80× the speed on this prompt (3 runs).",
+    1.5: "Same text, 1.5× as fast on this prompt (3 runs).",
+    "slower": "Same text, slower here: by how much changes from run to run.",
+    None: "Same text. Speed: too close to call (3 runs).",
+}
 
 
 def count(page):
@@ -275,11 +279,48 @@ def test_a_phone_shows_texts_from_their_start_and_says_what_can_be_scrolled(open
     assert tree.evaluate(HINT) == [True, True]
 
 
-def test_the_slider_ends_at_the_largest_trained_n(page):
-    slider = page.get_by_role("slider", name="Borrow")
-    slider.focus()
-    slider.press("End")
-    page.wait_for_selector("#tli-stops .about:has-text('the target’s last layer')")
-    assert slider.input_value() == "1"
-    slider.press("Home")
-    page.wait_for_selector("#tli-stops .about:has-text('N = 0')")
+def test_speed_is_measured_when_it_is_asked_for_until_a_cancel_or_a_run_ends_it(page):
+    run(page, STORY)
+    for ends in (lambda: page.click("#measure-cancel"), lambda: run(page)):
+        page.click("#measure")
+        page.wait_for_selector(".actions:has-text('Measuring speed: ')")
+        ends()
+        page.wait_for_selector("#measure")
+    assert status(page) == ""  # a run takes away what was said of it
+    page.click("#measure")
+    page.wait_for_selector("#charts .about:has-text('Measured')")
+    words = headline(page)
+    told = page.locator("#view [data-figure=speedup]").count()
+    assert told != any(part in words for part in ("too close to call", "from run to run"))
+    added = page.locator(f"{LANE} .state").evaluate(ADDED)
+    assert added == '" (1 run)"'  # its speed is not the headline's
+    for name in ("acceptance", "latency"):
+        label = page.locator(f"#chart-{name} svg").get_attribute("aria-label")
+        assert "MoA N=0" in label and "EAGLE-2" in label and "Plain" in label
+
+
+def test_a_measurement_that_fails_can_be_asked_for_again(page):
+    run(page, STORY)
+    reload_changed(page, lambda kept: kept["settings"].update(tokens=1000))
+    page.click("#measure")
+    wait_for_status(page, "A run has at most 512 new tokens.")
+    assert page.locator("#measure").is_visible()
+
+
+def test_slower_is_said_as_plainly_as_faster(page):
+    run(page, STORY)
+    for over, words in SAID.items():
+        measured = {"lanes": [], "about": "", "runs": 3, "over": {"vanilla": over}}
+        reload_changed(page, lambda kept, found=measured: kept.update(measured=found))
+        assert headline(page).endswith(words)
+
+
+def test_calls_that_take_no_longer_tell_of_a_busy_machine(page):
+    def equal(kept):
+        for line in (*kept["lines"]["drafter"], *kept["lines"]["plain"]):
+            if "ms" in line:
+                line["ms"] = [0, 5, 0]
+
+    run(page, STORY)
+    reload_changed(page, equal)
+    page.wait_for_selector("#view .costs:has-text('too busy to tell what a call costs')")

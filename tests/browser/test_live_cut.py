@@ -1,7 +1,5 @@
 """The stage, when its connection is cut, its network lost, its page left."""
 
-import pytest
-
 from tests.browser.conftest import keep_picture, new_tab, running_app
 from tests.browser.driving import (
     KEPT,
@@ -9,6 +7,7 @@ from tests.browser.driving import (
     RUN,
     SMALL_RUN,
     STORY,
+    STRUCK,
     TEXT,
     choose,
     figure,
@@ -23,14 +22,7 @@ from tests.browser.driving import (
     wait_for_status,
 )
 
-pytestmark = pytest.mark.browser
-
 ADDRESS, READY = SMALL_RUN, RUN
-STRUCK = """() => {
-  const [text, struck] = ['.text', 'del:has(.changed)'].map(
-    (place) => document.querySelector(`#view .lane ${place}`).getBoundingClientRect());
-  return struck.top >= text.top && struck.top < text.bottom;
-}"""  # whether the words that the target rewrote are in sight
 # Whether the link still waits for a silent server after the browser said that it is online.
 WAITS = """async () => {
   const { Link } = await import("/demo/live/link.js");
@@ -142,7 +134,7 @@ def test_a_cut_takes_effect_at_once_and_the_text_is_healed(page):
     assert figure(page, "exact") == 1 and "(the cut left out)" in headline(page)
     known = page.locator(".legend .confirmed").is_visible()
     assert known == bool(page.locator(f"{TEXT} .confirmed").count())
-    assert page.locator(".legend .changed").is_visible() and page.evaluate(STRUCK)
+    assert page.locator(".legend .changed").is_visible() and page.evaluate(STRUCK, LANE)
     settings(page, tokens=60)
 
 

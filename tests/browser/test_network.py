@@ -8,6 +8,7 @@ from tests.browser.conftest import both_themes, every_look, keep_picture
 from tests.browser.driving import (
     KEPT,
     SEEN,
+    STRUCK,
     can_be_read,
     choose,
     open_tab,
@@ -15,8 +16,6 @@ from tests.browser.driving import (
     status,
     wait_for_status,
 )
-
-pytestmark = pytest.mark.browser
 
 READY = "#net-run:not([disabled])"
 ADDRESS = "?tab=network&tokens=64&method=moa-n0&link=slow-4g"
@@ -50,11 +49,6 @@ def cut_after(page, cycles):
     page.wait_for_function(PRESS, arg=[f"{TEXT} .cycle:nth-of-type({cycles})", "#net-cut"])
 
 
-HEALED = """() => {
-  const [text, struck] = ["", " .changed"].map(
-    (place) => document.querySelector(`#net-view .text${place}`)?.getBoundingClientRect());
-  return struck && struck.top >= text.top && struck.top < text.bottom;
-}"""  # whether what the target rewrote is in sight
 FORGET = "async () => { for (const name of await caches.keys()) await caches.delete(name); }"
 
 
@@ -64,7 +58,7 @@ def test_two_drafters_are_cut_by_one_switch_and_stopped_by_one_button(page):
     wait_for_status(page, "Run first downloads the drafter: ", "net-")
     assert page.locator("#net-cut").is_disabled()
     assert "cut the connection while text streams" in status(page, "net-")
-    page.wait_for_function(HEALED)
+    page.wait_for_function(STRUCK, arg="#net-view")
     assert re.search(
         r"without a simulated connection; .+ Prompt: “.+”", page.inner_text("#net-view .told")
     )

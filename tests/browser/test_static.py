@@ -10,10 +10,8 @@ from demo import static
 from demo.common.figures import method_of
 from demo.live.recording import recording
 from moa_core.decoding.trace import OfflineToken
-from tests.browser.conftest import every_look, keep_picture
+from tests.browser.conftest import every_look, keep_picture, listen
 from tests.browser.driving import KEPT, LANE, TEXT, can_be_read, figure
-
-pytestmark = pytest.mark.browser
 
 OVER = f"{LANE}[data-state=done]"
 
@@ -22,10 +20,8 @@ OVER = f"{LANE}[data-state=done]"
 def visit(browser, folder):
     """The page in a window of its own. Any error and any request to elsewhere fails the test."""
     window, place = browser.new_context(), f"{folder.as_uri()}/"
-    page, said = window.new_page(), []
-    page.on("console", lambda one: said.append(one.text) if one.type == "error" else None)
-    page.on("pageerror", lambda error: said.append(str(error)))
-    page.on("request", lambda one: None if one.url.startswith(place) else said.append(one.url))
+    page = window.new_page()
+    said = listen(page, place)
     page.goto(place + "index.html")
     yield page
     window.close()

@@ -1,14 +1,14 @@
-"""Runs of others: traces as files, and links."""
+"""Several visitors: at once, and by files and links."""
 
 import json
 from urllib.parse import urlsplit
-
-import pytest
 
 from tests.browser.driving import (
     DONE,
     FILES,
     KEPT,
+    LANE,
+    NEW_RUN,
     RUN,
     SMALL_RUN,
     figure,
@@ -20,15 +20,11 @@ from tests.browser.driving import (
     wait_for_status,
 )
 
-pytestmark = pytest.mark.browser
-
 ADDRESS, READY = SMALL_RUN, RUN
+METHODS = ("moa-n1", "eagle2", "vanilla")
+THEIRS = "?tab=live&method={}&tokens=24&temperature=1.5&seed={}"
 LINKED = "() => document.querySelector('#link textarea').value.startsWith('http')"
 HOLDS = "([id, value]) => document.querySelector(`#${id} input[type=number]`)?.value === value"
-
-
-def state(page):
-    return page.get_attribute("#stage", "data-run")
 
 
 def test_a_trace_and_a_link_bring_a_run_to_another_visitor(page, open_page, tmp_path):
@@ -65,4 +61,23 @@ def test_a_file_that_is_no_trace_ends_a_run_and_takes_nothing_away(open_page, tm
     page.set_input_files("#open", path)
     wait_for_status(page, "not a trace of this program")
     finish(page)
-    assert state(page) == "stopped"
+    assert page.get_attribute("#stage", "data-run") == "stopped"
+
+
+def test_three_visitors_at_once_get_their_own_texts(open_page):
+    """Seeds differ, so each one's text is another; methods differ, so runs take turns unevenly."""
+    pages = [open_page(THEIRS.format(method, seed)) for seed, method in enumerate(METHODS)]
+    alone = []
+    for number, page in enumerate(pages):
+        page.bring_to_front()  # one behind another is painted once a second
+        page.wait_for_selector(RUN)
+        alone.append(run(page, f"Visitor {number}: once upon a time"))
+    assert len(set(alone)) == 3
+    before = [page.locator(LANE).get_attribute("data-id") for page in pages]
+    for page in pages:
+        page.evaluate("document.querySelector('#run').click()")
+    for page, old in zip(pages, before, strict=True):
+        page.bring_to_front()
+        page.wait_for_function(NEW_RUN, arg=old)
+        finish(page)
+    assert [page.evaluate(KEPT) for page in pages] == alone
