@@ -120,7 +120,7 @@ def test_the_kept_paths_of_all_trees_are_the_text(page, known):
         kept = [*(drafted.tree.tokens[node] for node in verified.path), verified.bonus]
         assert path["tokens"] == [spaced(words.alone(token)) for token in kept]
         assert path["kinds"] == ["accepted"] * len(verified.path) + ["bonus"]
-        gained = f": {verified.gained} tokens" if verified.path else "one token as without a drafter"
+        gained = f": {verified.gained} tokens" if verified.path else "as without a drafter"
         assert path["rows"] == 1 and gained in path["sentence"]
     whole = paths[0]["root"] + "".join(token for path in paths for token in path["tokens"])
     flat = re.sub(r"[\s␣↵]", "", text)
