@@ -71,7 +71,8 @@ def build(shared: Shared) -> gr.Textbox:
 
     def plan_of(target: str, methods: list[str], repeats: int, tokens: int) -> str:
         if not FEWEST <= len(methods) <= MOST:
-            return f"<p>Choose {FEWEST} to {MOST} methods.</p>"
+            wrong = f"Choose {FEWEST} to {MOST} methods."
+            return f'<p class="status-line" data-kind="error">{wrong}</p>'
         time = recorded_time(there.get(target), methods, repeats, tokens)
         return f"<p>{repeats * len(methods)} runs, in turns<span>{time}</span>.</p>"
 

@@ -173,8 +173,8 @@ def takeaway(looked: Look, trace: Trace) -> str:
         + ". "
     )
     return (
-        f'<p class="conclusion">To guess what follows “{escape(short(looked.root))}”, the drafter '
-        f"looked most at {said}{escape(named)}.</p>"
-        f'<p class="note">{escape(aside)}Cycle {looked.cycle + 1}, prompt “{escape(asked)}”: to '
-        "look into another cycle, choose it and press again.</p>"
+        f'<p class="conclusion">Cycle {looked.cycle + 1}: to guess what follows '
+        f"“{escape(short(looked.root))}”, the drafter looked most at {said}{escape(named)}.</p>"
+        f'<p class="note">{escape(aside)}Prompt “{escape(asked)}”. To look into another cycle, '
+        "choose it and press again.</p>"
     )

@@ -32,8 +32,15 @@ Methods = dict[str, dict[Any, Any]]  # figures by method
 Cell = Callable[[Methods, str], str]  # a method's
 
 
-def recorded(trees: str, precision: str = "float32") -> Methods:
-    methods: Methods = read(FOLDER / f"{trees}-{precision}" / "summary.json")["methods"]
+def recorded(name: str, precision: str = "float32") -> Methods:
+    """Of a folder with a summary, or a file."""
+    return _file(f"{name}-{precision}")
+
+
+def _file(name: str) -> Methods:
+    summary = FOLDER / name / "summary.json"
+    found = read(summary if summary.exists() else FOLDER / f"{name}.json")
+    methods: Methods = found["methods"]
     return methods
 
 
@@ -72,14 +79,17 @@ TAU, SPEED, GAIN = figure("tau"), figure("tokens_per_second", 1), figure("speedu
 
 
 def overall() -> Rows:
-    """Per precision: tau with one tree for all; speed with automatic trees."""
-    columns, names = list[tuple[str, Methods, Cell]](), dict[str, Any]()
+    """Per precision: tau with one tree for all; speed with automatic trees. Of other programs, both
+    are those of a recording of their own."""
+    columns, names, programs = list[tuple[str, Methods, Cell]](), dict[str, Any](), list[str]()
     for precision in PRECISIONS:
         lengths, speeds = recorded("same-tree", precision), recorded("auto-trees", precision)
-        columns += [(f"τ, {precision}", lengths, TAU), ("tokens/s", lengths | speeds, SPEED)]
-        columns.append(("× plain", speeds, GAIN))
-        names |= lengths
-    return by_method([name for name in names if name != "llama-cpp-q4"], columns)
+        others = {name: of for name, of in recorded("programs", precision).items() if name in PEERS}
+        columns += [(f"τ, {precision}", lengths | others, TAU)]
+        columns += [("tokens/s", speeds | others, SPEED), ("× plain", speeds | others, GAIN)]
+        names |= speeds
+        programs += others
+    return by_method([*names, *programs], columns)
 
 
 def same_tree() -> Rows:
@@ -144,18 +154,25 @@ def avx2() -> Rows:
     return by_precision("avx2", {"τ": TAU, "tokens/s": SPEED, "× plain": GAIN}, names)
 
 
+def programs() -> Rows:
+    """Other programs beside drafters here, per precision: whole runs, decoding alone, and speed
+    over plain decoding's."""
+    names = recorded("programs") | recorded("programs", "int8")
+    alone = figure("decode_tokens_per_second", 1)
+    cells = {"tokens/s": SPEED, "after the prompt": alone, "× plain": GAIN}
+    return by_precision("programs", cells, names)
+
+
 def tandem() -> Rows:
     """Medusa's and Tandem's tau and speed, beside others'."""
-    of: Methods = read(FOLDER / "tandem.json")["methods"]
+    of = _file("tandem")
     columns = [("τ (95 %)", of, interval), ("tokens/s", of, SPEED), ("× plain", of, GAIN)]
     return by_method(of, columns)
 
 
 def chains() -> Rows:
     """Tau of drafts that are one chain of four or of eight tokens, not a tree."""
-    each: dict[str, Methods] = {
-        size: read(FOLDER / f"chain-{size}.json")["methods"] for size in ("4", "8")
-    }
+    each = {size: _file(f"chain-{size}") for size in ("4", "8")}
     columns = [(f"τ (95 %), {size} drafts", of, interval) for size, of in each.items()]
     return by_method((name for name in each["4"] if name != VANILLA), columns)
 
@@ -188,7 +205,7 @@ def positions() -> Rows:
 
 def every_prompt() -> Rows:
     """Tau on all prompts of the six question sets, and on those of each set."""
-    of = _every_prompt()
+    of = _file("every-prompt")
     by_set: list[tuple[str, Methods, Cell]] = [
         (heading, {name: one["kinds"][kind] for name, one in of.items()}, TAU)
         for kind, heading in SETS.items()
@@ -207,19 +224,14 @@ def contexts() -> Rows:
 
         return cell
 
-    of = _every_prompt()
+    of = _file("every-prompt")
     columns = [(heading, of, tau_from(start)) for start, heading in RANGES.items()]
     return by_method((name for name in of if name != VANILLA), columns)
 
 
-def _every_prompt() -> Methods:
-    methods: Methods = read(FOLDER / "every-prompt.json")["methods"]
-    return methods
-
-
 TABLES = {of.__name__: of for of in (
-    overall, same_tree, auto_trees, avx2, tandem, chains, cycles, positions, every_prompt, contexts,
-    delays, offline, answers,
+    overall, same_tree, auto_trees, programs, avx2, tandem, chains, cycles, positions, every_prompt,
+    contexts, delays, offline, answers,
 )}  # fmt: skip
 
 

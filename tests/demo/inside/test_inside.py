@@ -95,7 +95,7 @@ def test_the_numbers_are_those_of_the_text_before_the_cycle(engine, trace):
     assert f"The last layer, the only one that EAGLE-2 sees, gets {mean[-1]:.0%}. " in said
     assert (
         f"{len(rest) - 1} tokens without a row together: {alone:.0%}. “" in said
-        and "Cycle 3, prompt “" in said
+        and "Cycle 3: to guess what follows “" in said
     )
     assert "<b>" not in said
 
