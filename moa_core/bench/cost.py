@@ -19,7 +19,7 @@ from moa_core.engine import accelerate
 from moa_core.loading.load import load_target
 from moa_core.model.target import Target
 
-PAST, PROMPT, LENGTH = 200, 500, 64  # tokens: in the cache; of a timed prompt; of an answer
+PROMPT, LENGTH = 500, 64  # tokens: of a timed prompt; of an answer
 
 
 def chain(ids: list[int]) -> DraftTree:
@@ -27,7 +27,7 @@ def chain(ids: list[int]) -> DraftTree:
 
 
 def call_ms(target: Target, ids: list[int], count: int) -> float:
-    """A call for `count` tokens after PAST others, or for a prompt of that many."""
+    """A call for `count` tokens after those in the cache, or for a prompt of that many."""
     run, tree = target.fork() if count == PROMPT else target, chain(ids[:count])
     start = perf_counter()
     run.prefill(ids[:count], PROMPT + 2) if count == PROMPT else run.verify(tree)
@@ -53,6 +53,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--target", help="default: smollm2-135m")
     parser.add_argument("--tokens", default=f"1,2,4,8,12,16,24,32,{PROMPT}", help="of a call")
+    parser.add_argument("--past", type=int, default=200, help="tokens in the cache")
     parser.add_argument("--repeats", type=int, default=11)
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
     parser.add_argument("--quality", action="store_true", help="also how far int8 is from float32")
@@ -62,11 +63,12 @@ def main() -> None:
     target = load_target(options.target, "float32", "cpu")
     targets, first = [target, accelerate(target, int8=True)], dict[str, float]()
     counts = [*map(int, options.tokens.split(","))]
-    most, seeded = max(PROMPT, *counts), torch.Generator().manual_seed(0)
+    past, seeded = options.past, torch.Generator().manual_seed(0)
+    most = max(PROMPT, past, *counts)
     ids = torch.randint(100, 1000, (most,), generator=seeded).tolist()
     with torch.inference_mode():
         for one in targets:
-            one.prefill(ids[:PAST], PAST + most)
+            one.prefill(ids[:past], past + most)
         for count in counts:
             times = [[call_ms(one, ids, count) for one in targets] for _ in range(options.repeats)]
             for one, own in zip(targets, zip(*times, strict=True), strict=True):
