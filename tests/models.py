@@ -156,7 +156,7 @@ def traced(target: Target, drafter: Drafter | str, prompt: Sequence[int], **sett
 def lossless(
     target: Target, drafter: Drafter | str, prompt: list[int], count: int, **settings: Any
 ) -> Trace:
-    """A run of so many tokens, which are the target's own."""
+    """A run of `count` tokens, which are the target's own."""
     trace = traced(target, drafter, prompt, max_new_tokens=count, **settings)
     assert trace.output_ids == plain_greedy(target, prompt, count)
     return trace
