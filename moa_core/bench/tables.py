@@ -81,15 +81,15 @@ TAU, SPEED, GAIN = figure("tau"), figure("tokens_per_second", 1), figure("speedu
 def overall() -> Rows:
     """Per precision: tau with one tree for all; speed with automatic trees. Of other programs, both
     are those of a recording of their own."""
-    columns, names, programs = list[tuple[str, Methods, Cell]](), dict[str, Any](), list[str]()
+    columns, names, peers = list[tuple[str, Methods, Cell]](), dict[str, Any](), list[str]()
     for precision in PRECISIONS:
         lengths, speeds = recorded("same-tree", precision), recorded("auto-trees", precision)
         others = {name: of for name, of in recorded("programs", precision).items() if name in PEERS}
         columns += [(f"τ, {precision}", lengths | others, TAU)]
         columns += [("tokens/s", speeds | others, SPEED), ("× plain", speeds | others, GAIN)]
         names |= speeds
-        programs += others
-    return by_method([*names, *programs], columns)
+        peers += others
+    return by_method([*names, *peers], columns)
 
 
 def same_tree() -> Rows:
