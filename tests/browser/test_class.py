@@ -31,7 +31,7 @@ def test_in_class_there_is_what_a_lesson_needs(open_page):
     page.wait_for_selector(f"{TREE}[data-phase=drafted]")  # the tree answers the question
     caption = page.inner_text(f"{TREE} .caption")
     assert "accepted" not in caption and "right" not in caption
-    after = [f"{LANE} .cycle.asked .token", f"{PLAIN} .token"]  # the words would answer it, too
+    after = [f"{LANE} .cycle.asked .accepted", f"{PLAIN} .token"]  # the words would answer it, too
     assert not any(page.locator(place).first.is_visible() for place in after)
     press(page, "Show answer")
     assert STEPS[0].question in steps.inner_text() and STEPS[0].answer in steps.inner_text()
