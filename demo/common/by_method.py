@@ -60,7 +60,8 @@ def figures(known: Mapping[str, Spread], title: str, unit: str, digits: int) -> 
         ends = _lying([*map(shown, alone)], joined, digits)
         start = [known[name].middle for name in alone]
         more = [one.middle - at for one, at in zip(joined.values(), start, strict=True)]
-        drawn += [ends.update(base=start, x=more), *_key(names[:1])]
+        # Below the drafter's own bar, whose line they would hide.
+        drawn = [ends.update(base=start, x=more), *drawn, *_key(names[:1])]
     drawn.append(beside([most] * len(names), names, texts))  # a column, which no line runs through
     axis = f"{unit} (× plain)" if base else unit
     words = [_words(name, one, digits) for name, one in known.items()]
@@ -97,7 +98,8 @@ def _above(figure: go.Figure) -> None:
 
 def _words(name: str, one: Spread, digits: int) -> str:
     """A figure, and its range if there is one."""
-    ends = f" ({one.low:.{digits}f} to {one.high:.{digits}f})" * one.known
+    fine = max(digits, 1)  # two passes are often close
+    ends = f" ({one.low:.{fine}f} to {one.high:.{fine}f})" * one.known
     return f"{shown(name)} {one.middle:.{digits}f}{ends}"
 
 

@@ -39,7 +39,7 @@ PALETTE = {
     "eagle2": Colour("#a3487e", "#f8609e", "#e75cb1"),
     "plain": Colour("#4d4844", "#d6d0cb", "#76716c"),
 }
-MOA_SHADES = (PALETTE["moa"].mark, "#4397f4", "#7c8cc8", "#8b89a4")  # N = 0 to 3: ever greyer
+MOA_SHADES = (PALETTE["moa"].mark, "#4397f4", "#7c8cc8", "#9c3fb5")  # N = 0 to 3
 OTHER_METHODS = {  # by family; never used for tokens
     "eagle3": "#b3542f",
     "tandem": "#2b93b8",

@@ -115,7 +115,7 @@ def verdict(rows: Sequence[Row]) -> list[str]:
     if plain := rates.get(VANILLA):
         near = [row.label for row in drafting if found[row.method] < found[VANILLA]
                 and plain.overlaps(rates[row.method])]  # fmt: skip
-        unsure += [f"{listed(near)} may be no faster than plain"] * bool(near)
+        unsure += [f"{listed(near)} may gain nothing over plain"] * bool(near)
     return [_speed(measured), *unsure, _texts(measured)]
 
 
@@ -132,13 +132,13 @@ def _speed(measured: Sequence[Row]) -> str:
     times = {name: f"{one.over(rates[over]).middle:.2f} ×" for name, one in rates.items()}
     if len(ahead) > 1 and over in ahead:
         raced = listed([f"{whose.get(one, one)} {times[one]}" for one in ahead if one != over])
-        said = f"Too close to rank, their runs overlap: {raced}{of}"
+        said = f"Too close to call: {raced}{of}"
     elif len(ahead) > 1:
         reached = [
             f"{ahead[0]} reached {times[ahead[0]]}",
             *(f"{one} {times[one]}" for one in ahead[1:]),
         ]
-        said, of = f"{listed(reached)}{of}: a tie, as their runs overlap", ""
+        said, of = f"{listed(reached)}{of}: too close to call", ""
     else:
         name = whose.get(ahead[0], ahead[0])
         said = f"{name[0].upper()}{name[1:]} was the fastest"

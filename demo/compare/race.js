@@ -66,7 +66,7 @@ export function mount({ element, props, watch }) {
     const sharing = (place) => place !== null && lanes.filter(({ rank }) => rank === place).length > 1;
     for (const one of lanes) one.called = one.rank === null ? "" : sharing(one.rank) ? "tie" : PLACES[one.rank];
     const which = race.repeats > 1 ? `the median of its ${race.repeats} runs` : "its run";
-    const level = lanes.some(({ rank }) => sharing(rank)) ? " Tie: their runs overlap; more repeats may tell them apart." : "";
+    const level = lanes.some(({ rank }) => sharing(rank)) ? " Too close to call; more repeats may tell them apart." : "";
     const whose = `${race.recorded ? "Recorded with" : "Run with"} the prompt “${race.prompt}”`;
     note.textContent = `A shorter bar is faster. Each ran alone; ${which} is replayed in real time.${level} ${whose}`;
     player.seek(Infinity);

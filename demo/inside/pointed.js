@@ -44,11 +44,12 @@ export class Pointed {
     putBeside(tip, this.root, this.#spotOf(node.drawn.getBoundingClientRect()));
   }
 
-  // Right of the tree, else below or above it, else at the node: the tip hides no other node if it can.
+  // Right of the tree, else below or above it, else at the node: the tip hides no other node if it can,
+  // and not the other tree.
   #spotOf(node) {
-    const [whole, around, edge] = [this.tree.svg, this.root, this.box].map((one) => one.getBoundingClientRect());
+    const [whole, edge] = [this.tree.svg, this.box].map((one) => one.getBoundingClientRect());
     const right = whole.right + 12;
-    if (right + this.tip.offsetWidth < around.right) return new DOMRect(right, node.top - 8);
+    if (right + this.tip.offsetWidth < edge.right) return new DOMRect(right, node.top - 8);
     const room = Math.max(edge.top, window.innerHeight - edge.bottom);
     return room > this.tip.offsetHeight + 16 ? new DOMRect(node.left, edge.top, 0, edge.height) : node;
   }

@@ -10,6 +10,12 @@ import { sentence } from "./words.js";
 const SHOWN = 240; // characters of text before the cycle
 const mean = (cycles) => (cycles.reduce((sum, { emitted }) => sum + emitted, 0) / cycles.length).toFixed(2);
 
+
+function took({ ms }) {
+  const [draft, verify] = ms.map((one) => `${one.toFixed(1)} ms`);
+  return `${draft} to draft, ${verify} to verify.`;
+}
+
 export function mount({ element, props, watch, trigger }) {
   const root = element.firstElementChild;
   let trace = null;
@@ -77,8 +83,9 @@ export function mount({ element, props, watch, trigger }) {
     const written = [...trace.output.slice(0, cycle.before - 1).join("")];
     const room = templated ? Infinity : Math.max(SHOWN - written.length, 0);
     const asked = room ? prompt.slice(-room).join("") : "";
-    const cut = prompt.length > room ? "…" : "";
-    const told = (written.length > SHOWN ? "…" : "") + written.slice(-SHOWN).join("");
+    const long = written.length > SHOWN; // then it begins with a whole word
+    const cut = !long && prompt.length > room ? "…" : "";
+    const told = long ? written.slice(-SHOWN).join("").replace(/^\S*\s/, "…") : written.join("");
     const pieces = trace.output.slice(cycle.before, cycle.before + cycle.emitted);
     const marks = pieces.map((piece, order) =>
       order < cycle.path.length
@@ -98,8 +105,7 @@ export function mount({ element, props, watch, trigger }) {
     const earlier = at - cycle.at;
     const begun = earlier ? `began ${many(earlier, "token")} earlier in the text` : "begins at the same token";
     const words = `${method}’s cycle ${same + 1} ${begun}: ${sentence(cycle, texts)}`;
-    const means = [trace, trace.rival].map((one) => `${one.method} ${mean(one.cycles)}`);
-    beside.textContent = `${words} Tokens per cycle in the whole run: ${means.join(", ")}.`;
+    beside.textContent = `${words} ${took(cycle)}`;
     other.show(cycle, texts, `${method}’s draft tree`);
   }
 
@@ -110,8 +116,7 @@ export function mount({ element, props, watch, trigger }) {
     slider.value = place + 1;
     slider.setAttribute("aria-valuetext", `Cycle ${place + 1}: ${words}`);
     count.textContent = `Cycle ${place + 1} of ${trace.cycles.length}`;
-    const [draft, verify] = cycle.ms.map((ms) => `${ms.toFixed(ms < 10 ? 2 : 1)} ms`);
-    said.textContent = `${trace.method}: ${words} ${draft} to draft, ${verify} to verify.`;
+    said.textContent = `${trace.method}: ${words} ${took(cycle)}`;
     paintText(cycle);
     own.show(cycle, trace.texts, "Draft tree");
     if (trace.rival) paintRival(cycle);
@@ -131,10 +136,12 @@ export function mount({ element, props, watch, trigger }) {
     root.dataset.run = trace ? trace.run : "";
     if (root.hidden) return;
     const cycles = many(trace.cycles.length, "cycle");
-    idea.textContent = `${cycles}, and the call for the prompt. In each cycle the drafter guesses a tree of tokens, and one call of the target keeps the path that it would write itself.`;
+    if (!trace.rival?.cycles.length) trace.rival = null;
+    const both = trace.rival ? [trace, trace.rival].map((one) => `${one.method} ${mean(one.cycles)}`).join(", ") : "";
+    const means = both && ` Tokens per cycle in the whole run: ${both}.`;
+    idea.textContent = `${cycles}, and the call for the prompt. In each cycle the drafter guesses a tree of tokens, and one call of the target keeps the path that it would write itself.${means}`;
     about.textContent = `${trace.about}; prompt ${quoted(plain(trace.prompt).trim())}`;
     slider.max = trace.cycles.length;
-    if (!trace.rival?.cycles.length) trace.rival = null;
     other.box.hidden = !trace.rival;
     pair.classList.toggle("alone", !trace.rival);
     offer();
@@ -155,14 +162,15 @@ export function mount({ element, props, watch, trigger }) {
   // A word of the stage was pressed: its cycle is shown, also of a trace that is still to come.
   const wanted = () => pressed ?? telling();
 
-  // The first cycle with words that were accepted and drafts that were not; rather one that the other
-  // method begins at the same token.
+  // A cycle with words that were accepted and drafts that were not: of those that the other method
+  // begins at the same token, the one where they differ most.
   function telling() {
     const words = ({ path, tokens }) => path.filter((node) => /\p{L}/u.test(trace.texts[tokens[node]])).length;
     const shows = (cycle) => words(cycle) > 1 && cycle.path.length < cycle.tokens.length - 1;
-    const starts = new Set(trace.rival?.cycles.map(({ at }) => at));
-    const found = trace.cycles.findIndex((cycle) => shows(cycle) && starts.has(cycle.at));
-    return Math.max(found < 0 ? trace.cycles.findIndex(shows) : found, 0);
+    const theirs = new Map(trace.rival?.cycles.map(({ at, path }) => [at, path.length]));
+    const apart = trace.cycles.map((cycle) =>
+      !shows(cycle) ? -2 : theirs.has(cycle.at) ? Math.abs(cycle.path.length - theirs.get(cycle.at)) : -1);
+    return apart.indexOf(Math.max(...apart));
   }
 
   onTab((tab) => {

@@ -15,8 +15,8 @@ from moa_core.text import record_words
 
 MOST = 8  # cycles of a trial's run
 TREE = TreeSettings()
-EACH = "%: how sure the drafter was of a token, after those before it"
-JUDGED = "; on orange, the target"
+EACH = "%: how sure the drafter was"
+JUDGED = "; on orange, how sure the target was"
 TRIALS = {"draft": "Draft one tree", "verify": "Draft and verify it"}  # their buttons
 
 

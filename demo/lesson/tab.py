@@ -74,9 +74,10 @@ def _recorded(trial: str) -> tuple[str, str]:
 def _connect(
     shared: Shared, prompt: gr.Textbox | None, pressed: str, parts: dict[str, tuple[Any, ...]]
 ) -> None:
-    """Connect a trial's buttons. Its run is drawn in each step."""
+    """Connect a trial's buttons. Its run is drawn in its step and in those before it: drafting does
+    not show what verifying is about to."""
     run, stop, *_ = parts[pressed]
-    names = sorted(parts, key=lambda name: name != pressed)  # its own status line comes first
+    names = [*parts][[*parts].index(pressed) :: -1]  # its own status line comes first
 
     def work(stop: Stop, *asked: str) -> Iterator[tuple[Any, ...]]:
         trace = first_cycles(shared.engine.prepare(request(shared.engine, *asked), stop))

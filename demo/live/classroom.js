@@ -40,7 +40,7 @@ export function classroom(header, given) {
     if (steps[at] !== END) draw(steps[at].pictures);
   });
   const [back, on, told] = [
-    ["Back", () => show(-1)], ["Next step", () => show(1)], ["", () => show(0, told.textContent === "Show answer")],
+    ["Back", () => show(-1)], ["Next step →", () => show(1)], ["", () => show(0, told.textContent === "Show answer")],
   ].map(([name, act]) => button("quiet-button", name, act));
   let at = 0;
   const leave = el("a", "link", "Exit class mode", { href: outside() });

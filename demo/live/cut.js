@@ -20,9 +20,10 @@ export class Cut {
     add(root, this.turn, add(el("div"), this.state, add(el("p", "cut-here"), this.here, " ", this.more)));
   }
 
-  /** up: the server is there; cut, armed, running: of the run; device: of this browser;
+  /** up: the server is there; cut, armed, running: of the run; late: only plain decoding is still running;
+   *  back: it was cut until now; device: of this browser;
    *  left: seconds that the run still waits, once the drafter has come to its end. */
-  show({ up, cut, armed, running, able, device, left = null }) {
+  show({ up, cut, armed, running, late, back, able, device, left = null }) {
     const { state, words } = device;
     this.turn.textContent = cut ? "Restore the connection" : armed && !running ? "Cancel the cut" : "✂ Cut the connection";
     this.turn.disabled = !able || (!up && !cut);
@@ -31,7 +32,8 @@ export class Cut {
       ? "It cannot be cut: this method cannot write alone."
       : !up ? "The server cannot be reached; trying again."
       : cut ? `Cut. Restore it${left === null ? ", and the target checks and corrects the text" : `: the run waits ${left} s more`}.`
-      : armed ? `It will be cut about 12 tokens into ${running ? "this" : "the next"} run.`
+      : armed ? `${late ? "This run’s drafter has finished. " : ""}It will be cut about 12 tokens into ${running ? "this" : "the next"} run.`
+      : back ? "Restored. The target is about to check what was written alone."
       : "Connected. If you cut it, the drafter writes on alone.";
     this.sized = state === "not loaded";
     const elsewhere = cut && running && state !== "offline";

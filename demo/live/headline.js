@@ -28,7 +28,7 @@ export function costs(stage) {
 /** How the run ended, and with what it was drafted. */
 export function remarks({ drafter, complete }) {
   if (drafter.view.link && drafter.root.dataset.link !== "lost") return [];
-  const by = drafter.head?.by.replace(AUTO, "whose trees adapt to the machine’s speed, so the calls vary");
+  const by = drafter.head?.by.replace(AUTO, "whose trees adapt in size, so the number of calls varies a little");
   return [complete && repeats(drafter.view.written), ENDINGS[drafter.ended?.end], by].filter(Boolean);
 }
 
@@ -74,7 +74,7 @@ function speed(stage) {
   if (!complete || !("vanilla" in measured.over)) return [];
   const { vanilla: over } = measured.over;
   if (over === null) return [`. Speed: too close to call (${many(measured.runs, "run")}).`];
-  if (typeof over === "string") return [`, ${over} here: by how much changes from run to run.`];
+  if (typeof over === "string") return [`, ${over} here, but by a different amount in each run.`];
   const shown = figure("speedup", over, `${over.toFixed(over < 0.95 ? 2 : 1)}×`);
   shown.classList.toggle("slower", over < 1);
   const runs = ` on this prompt (${many(measured.runs, "run")}).`;
@@ -87,9 +87,13 @@ function once(stage) {
   const [ours, theirs] = [drafter.pace[1], plain.pace[1]];
   if (!complete || !ours || !theirs || drafter.head.method === "vanilla") return [];
   const over = ours / theirs;
-  const cut = drafter.view.link ? " (the cut left out)" : "";
+  if (busy(stage)) return [" Speed: this machine was too busy to tell."];
+  const cut = drafter.view.link ? ", without the cut" : "";
   return [` This run: ${over < 0.9 ? "slower" : over > 1.1 ? "faster" : "about as fast"}, ${rates(stage)}${cut}.`];
 }
+
+// Checking a tree is never cheaper than one word: if it was, other work disturbed the runs.
+export const busy = ({ drafter: { ms: own }, plain: { ms: plain } }) => own !== null && plain !== null && own <= plain;
 
 function rates({ drafter, plain }) {
   const [ours, theirs] = [drafter, plain].map(({ pace }) => pace[1] && perSecond(pace[1]));
@@ -108,11 +112,24 @@ function repeats(written) {
   return runs.length - new Set(runs).size > runs.length / 4 ? "The text repeats itself, so it is easy to guess" : "";
 }
 
-function gain({ drafter: { ms: own, tau, head }, plain: { ms: plain }, measured, frame }) {
-  if (own === null || plain === null || head.method === "vanilla") return "";
-  const again = measured && frame.dataset.run !== "recorded"; // the charts are of other runs
-  const brings = `${again ? "In the run above, each" : "Each"} call brings ${tau.toFixed(2)} tokens instead of 1`;
-  // Less only by chance: checking a tree is never cheaper than one word.
-  if (own <= plain) return `${brings}. The machine was too busy to tell what a call costs.`;
-  return `${brings}, but takes ${own.toFixed(0)} ms instead of ${plain.toFixed(0)}: about ${((tau * plain) / own).toFixed(1)}×.`;
+// Why fewer calls are not as much faster: of several runs each, as the charts have them, or of one run.
+function gain(stage) {
+  const { drafter, plain, measured } = stage;
+  if (drafter.head.method === "vanilla" || drafter.view.link) return "";
+  const lanes = measured?.lanes ?? [];
+  const [ours, theirs] = [drafter.head.method, "vanilla"].map((name) => lanes.find(({ method }) => method === name));
+  const [own, alone] = ours && theirs ? [ours, theirs].map(call) : [drafter.ms, plain.ms];
+  if (own === null || alone === null) return "";
+  const tau = ours?.tau ?? drafter.tau;
+  const brings = `After the prompt’s, each call brings ${tau.toFixed(2)} tokens instead of 1`;
+  const takes = (one, other) => `${one.toFixed(0)} ms instead of ${other.toFixed(0)}`;
+  const recorded = stage.usual?.every((ms) => ms !== null) ? `: in the recording, ${takes(...stage.usual)}` : "";
+  if (own <= alone) return `${brings}. This machine was too busy to tell what a call costs${recorded}.`;
+  return `${brings}, but takes ${takes(own, alone)}.`;
+}
+
+// Milliseconds of a call, over a whole run.
+function call({ tau, points }) {
+  const [[first, begun], [last, ended]] = [points[0], points.at(-1)];
+  return last > first ? (1000 * tau * (ended - begun)) / (last - first) : null;
 }

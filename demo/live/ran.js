@@ -13,7 +13,7 @@ export class Ran {
     if (ms === null || head.method === "vanilla" || view.link) return; // a cut takes time, too
     const cycles = all.filter((one) => one.ms);
     const mean = [0, 1, 2].map((part) => cycles.reduce((sum, one) => sum + (one.ms[part] ?? 0), 0) / cycles.length);
-    const words = `${head.label}${recorded ? " (recorded)" : ""}: ${tau.toFixed(2)} tokens a cycle, ${(ms / tau).toFixed(0)} ms each; drafting (blue) takes ${mean[0].toFixed(0)} of`;
+    const words = `${head.label}${recorded ? " (recorded)" : ""}: ${tau.toFixed(2)} tokens a cycle, ${(ms / tau).toFixed(0)} ms a token; drafting (blue) takes ${mean[0].toFixed(0)} of`;
     const alike = (one) => one.recorded === recorded && one.prompt === head.prompt && one.label !== head.label;
     this.runs = [...this.runs.filter(alike), { recorded, prompt: head.prompt, label: head.label, row: [words, mean] }];
     const plain = alone === null ? [] : [["Plain decoding: 1 token,", [0, alone]]];

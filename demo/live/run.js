@@ -265,7 +265,8 @@ function connection() {
   const able = head ? Boolean(head.patience) : !props.borrows && !["vanilla", "ngram"].includes(newest.method);
   const left = head && stage.written ? Math.max(0, Math.round(head.patience - (performance.now() - since) / 1000)) : null;
   told.armed &&= able;
-  cut?.show({ ...told, running, able, device, left });
+  const back = head && stage.drafter.root.dataset.link === "lost";
+  cut?.show({ ...told, running, late: now?.doing === "plain", back, able, device, left });
 }
 
 // ---- the measurement ----

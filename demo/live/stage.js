@@ -7,12 +7,19 @@ import { Player } from "../common/race/player.js";
 import { sample } from "../common/tokens/view.js";
 import { Charts } from "./charts.js";
 import { Cycle } from "./cycle.js";
-import { costs, headline, plainly, remarks } from "./headline.js";
+import { busy, costs, headline, plainly, remarks } from "./headline.js";
 import { Ran } from "./ran.js";
 
 const [DRAFTED, ALONE] = ["With a drafter", "Without: the target alone"];
+const ALONE_NOW = "The connection is cut: no call of the target, so no cycle.";
 const WAITING = "Waiting for the first token.";
 const LATER = "Runs next, alone, so that neither slows the other.";
+
+// What a reader asks where more tokens per call are no more speed.
+function level([ours, rival]) {
+  if (!rival?.tau || !ours.tau || ours.tau <= rival.tau || ours.points.at(-1)[1] < 0.97 * rival.points.at(-1)[1]) return "";
+  return `; calls of ${ours.label} bring more tokens than ${rival.label}’s, but take longer`;
+}
 
 export class Stage {
   /** chosen: told of the cycle of a pressed word. */
@@ -58,7 +65,7 @@ export class Stage {
     this.play = press("▶", "Play", () => this.#toggle());
     this.on = press("›", "Next cycle", () => this.#step(1));
     this.count = el("span", "count");
-    const rejected = press("Show", "Show rejected guesses", () => {
+    const rejected = this.rejected = press("Show", "Show rejected guesses", () => {
       const verb = this.drafter.root.classList.toggle("with-rejected") ? "Hide" : "Show";
       Object.assign(rejected, { textContent: verb, ariaLabel: `${verb} rejected guesses` });
     });
@@ -97,6 +104,7 @@ export class Stage {
     for (const [name, [head, ...lines]] of Object.entries({ drafter, plain }))
       if (head) this.begin(name, head, { badge, lines });
     this.measured = measured;
+    if (state === "recorded") this.usual = this.both.map(({ ms }) => ms); // what a call costs, undisturbed
     this.#state(state);
     this.player.seek(calm.matches ? Infinity : at);
     if (measured || this.both.every(({ head, ended, whole }) => !head || (ended && whole))) this.#chart();
@@ -134,6 +142,7 @@ export class Stage {
 
   /** All of a run that is over, and its best cycle. */
   whole() {
+    if (this.drafter.root.classList.contains("with-rejected")) this.rejected.click();
     if (this.live || !this.drafter.head) return;
     this.#still();
     this.pinned = this.held = null;
@@ -206,14 +215,16 @@ export class Stage {
 
   #drawn() {
     const newest = this.drafter.cycles.at(-1);
-    if (this.pinned === null) this.#show(newest);
+    if (this.pinned === null && this.drafter.root.dataset.link === "lost") this.cycle.clear(ALONE_NOW);
+    else if (this.pinned === null) this.#show(newest);
     this.#buttons();
     this.tell();
   }
 
   #show(line) {
     const best = this.drafter.ended && this.pinned === null && line === this.#best;
-    if (line) this.cycle.show(line, this.plain.ms, best ? `Most right guesses: cycle ${line.cycle + 1} of ${this.drafter.all.length}.` : undefined);
+    const plain = this.live || busy(this) ? null : this.plain.ms; // while it runs, it changes
+    if (line) this.cycle.show(line, plain, best ? `Most right guesses: cycle ${line.cycle + 1} of ${this.drafter.all.length}.` : undefined);
     else if (this.drafter.head && !this.drafter.calls) this.cycle.clear(`${this.drafter.head.label} is reading the prompt.`);
     else this.cycle.clear();
     this.shown = line ?? null;
@@ -255,7 +266,7 @@ export class Stage {
     if (this.measured) {
       const { lanes, about, runs } = this.measured;
       const whose = this.frame.dataset.run === "recorded" ? "Recorded" : "Measured";
-      this.charts.show(lanes, `${whose}, the middle of ${runs} runs each on this prompt · ${about}`);
+      this.charts.show(lanes, `${whose}: the median of ${runs} runs of each method on this prompt${level(lanes)} · ${about}`);
       return;
     }
     const lanes = this.both.filter(({ head }) => head).map(({ head, tau, points }) => ({ ...head, tau, points }));
@@ -325,8 +336,10 @@ export class Stage {
   #slowly() {
     const goesOn = this.player.playing && (() => this.#toggle());
     if (!this.live) this.#still();
-    this.veil(false);
-    this.cycle.slowly(this.drafter.view.text.querySelector(`[data-cycle="${this.shown.cycle}"]`), !this.live && goesOn);
+    const veiled = this.root.classList.contains("veiled"); // its words come with the verdict
+    this.cycle.veil(false);
+    const after = veiled ? () => this.veil(false) : !this.live && goesOn;
+    this.cycle.slowly(this.drafter.view.text.querySelector(`[data-cycle="${this.shown.cycle}"]`), after);
     this.#buttons();
   }
 

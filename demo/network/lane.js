@@ -151,7 +151,7 @@ class DeviceLane {
 
   on_link_down() {
     this.state = "lost";
-    this.#say(`The connection is lost: the drafter writes on alone. Restore it, and the target checks this text. Once the drafter stops, you have ${this.patience} s left to restore it.`);
+    this.#say(`The connection is lost: the drafter writes on alone. Restore it, and the target checks this text. You have ${this.patience} s to restore it after the drafter stops.`);
   }
 
   /** The switch is on again: the link is still to come. */
@@ -215,6 +215,7 @@ class DeviceLane {
     const { alone, confirmed, changed, waits } = this.#offline;
     showBar();
     if (levels.length > 1) this.#figure("level", `${median(levels.slice(1)).toFixed(1)} ms`);
+    if (alone) this.#figure("alone", String(alone), `${confirmed} confirmed, ${changed} changed${waits ? `, ${waits} not checked yet` : ""}`);
     if (!cycles) return;
     const more = tokens - 1;
     const [up, down] = ["sent", "received"].map((way) => bytes[way] - first[way]);
@@ -222,6 +223,5 @@ class DeviceLane {
     this.#figure("tau", tau.toFixed(2));
     this.#figure("up", amount(up / more), `the guesses; ${amount(up / cycles)} per round trip`);
     this.#figure("down", amount(down / more), `what the drafter reads from the target; ${amount(down / cycles)} per round trip, prompt included`);
-    if (alone) this.#figure("alone", String(alone), `${confirmed} confirmed, ${changed} changed${waits ? `, ${waits} not verified yet` : ""}`);
   }
 }

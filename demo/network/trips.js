@@ -22,7 +22,7 @@ export function mount({ element, props: { runs, trip: first, ratio } }) {
     const mine = needed.map((one) => [one.name, one.calls, one.here]);
     runs = [...mine, [plain, count, count * each], [streamed, 1, count * each]];
     before = "";
-    whence.textContent = `measured in your run. Plain decoding was not run: ${ratio.toFixed(2)} × one check for each token, as recorded.`;
+    whence.textContent = `measured in your run. Plain decoding is estimated: ${ratio.toFixed(2)} × one check for each token, as recorded.`;
     draw();
   };
 
@@ -33,9 +33,9 @@ export function mount({ element, props: { runs, trip: first, ratio } }) {
     const [, mine] = runs[0];
     const [, count] = runs.at(-2);
     element.querySelector("label span").textContent = `${trip.value} ms`;
-    said.textContent = `${before}${many(mine, "round trip")} instead of ${count}. At ${trip.value} ms each, ${seconds(ours)} instead of ${seconds(each)}.`;
-    const costs = ours > each ? "Here, guessing takes longer than the round trips that it saves. " : "";
-    streaming.textContent = `${costs}Streamed by the server, the text takes ${seconds(stream)}, but a cut ends it. The drafter here writes on, though one this small soon repeats itself.`;
+    const least = ours < stream ? "Guessing here is the fastest" : "A server that streams is the fastest";
+    said.textContent = `${before}${seconds(ours)} with the drafter here (${many(mine, "round trip")}), ${seconds(each)} token by token (${count}), ${seconds(stream)} if the server streams.`;
+    streaming.textContent = `${least}. But a cut ends a stream, while the drafter here writes on, though one this small soon repeats itself.`;
     const bar = (kind, value) => el("span", `bar ${kind}`, "", { style: `width: ${(100 * value) / Math.max(...whole)}%` });
     bars.replaceChildren(...runs.flatMap(([name, calls, here], at) => [
       add(el("p"), el("b", "", seconds(whole[at])), ` ${name}: ${many(calls, "round trip")} × ${trip.value} ms = ${seconds(away[at])}${here ? `, and ${seconds(here)} in the models` : ""}`),

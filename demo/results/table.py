@@ -44,7 +44,7 @@ SETTINGS = (
     "at random."
 )
 MEDUSA = " <b>Medusa</b>: a method of others, smaller, and trained less."
-OTHERS = " <b>{}</b>: other programs, without our drafters."
+OTHERS = " <b>{}</b>: other programs that run the same target, without our drafters."
 COLUMNS = (
     "× plain: speed over plain decoding’s. tokens/s: whole runs, the prompt’s call included. τ: "
     "acceptance length, tokens per model call; low and high: its 95\u00a0% interval. same text: "
@@ -146,9 +146,9 @@ def pace(found: dict[str, Any], other: dict[str, Any]) -> int:
 def conclusion(recording: Recording) -> list[str]:
     """Sentences; none without a method that drafts.
 
-    What drafting gains, and with how many methods, if not all; MoA against the target alone and
-    other drafters; drafters with n-gram lookup; who is ahead, if not MoA; whether the text is the
-    same; what MoA gains by kind of prompt.
+    What drafting gains, with how many methods, if not all, and most with which; MoA against the
+    target alone and other drafters; drafters with n-gram lookup; whether the text is the same; what
+    MoA gains by kind of prompt.
     """
     drafting = {name: found for name, found in recording.methods.items()
                 if found.get("speedup") and found.get("tree") and name != VANILLA}  # fmt: skip
@@ -160,16 +160,15 @@ def conclusion(recording: Recording) -> list[str]:
     paces = Counter(pace(found, recording.figures(VANILLA)) for found in drafting.values())
     gains = _over(drafting, order)
     counted = [f"{paces[each]} {words}" for each, words in PACES.items() if paces[each]]
-    pays = f"Guessing ahead makes the target {gains} as fast as it is alone."
+    pays = f"Guessing ahead makes the target {gains} as fast as it is alone"
     if set(paces) != {1}:
         pays = f"Guessing ahead does not always pay: of {many(len(order), 'method')}, "
-        pays += f"{listed(counted)} ({gains} plain decoding’s speed)."
+        pays += f"{listed(counted)} ({gains} plain decoding’s speed)"
     same = all(found.get("identical_to_vanilla") == 1 for found in drafting.values())
     sentences = [
-        pays,
+        f"{pays}{_fastest(drafting, order)}.",
         _ranked(drafting, mine, alone) if mine else "",
         _joined(drafting, order),
-        _fastest(drafting, order),
         "Every text is the target’s own." * same,
         by_kind(recording, mine),
     ]
@@ -183,9 +182,8 @@ def _ranked(drafting: dict[str, dict[str, Any]], mine: str, alone: Sequence[str]
         others = [name for name in alone if family(name) != "moa"
                   and pace(drafting[mine], drafting[name]) == place]  # fmt: skip
         if others:
-            several = any(spread(drafting[name], "tokens_per_second").known for name in others)
-            near = "their runs overlap" if several else f"less than {100 * ALIKE:.0f} % apart"
-            told += [f"{word} {listed([*map(label, others)])}" + f" ({near})" * (not place)]
+            each = [f"{label(name)} ({_over(drafting, [name])})" for name in others]
+            told += [f"{word} {listed(each)}"]
     return f"{', '.join(told)}."
 
 
@@ -199,12 +197,12 @@ def _joined(drafting: dict[str, dict[str, Any]], order: Sequence[str]) -> str:
 
 
 def _fastest(drafting: dict[str, dict[str, Any]], order: Sequence[str]) -> str:
-    """Who is ahead, if it is not MoA."""
+    if len(order) == 1:
+        return ""
     rates = {name: spread(one, "tokens_per_second") for name, one in drafting.items()}
     ahead = sorted(leaders(rates), key=order.index)
-    if any(family(name.removesuffix(LOOKUP)) == "moa" for name in ahead):
-        return ""
-    return f"Fastest: {listed([*map(label, ahead)])}, {_over(drafting, ahead)}."
+    tie = ", too close to call" * (len(ahead) > 1)
+    return f"; the fastest: {listed([*map(label, ahead)])}{tie}"
 
 
 def _over(drafting: dict[str, dict[str, Any]], names: Sequence[str]) -> str:
@@ -262,7 +260,8 @@ def headline(recording: Recording) -> str:
     points = "".join(f"<li>{escape(one)}</li>" for one in rest)
     return (
         f'<div class="record-claims"><p class="conclusion">{escape(first)}</p><ul>{points}</ul>'
-        f"<details><summary>How it was measured</summary><p>{escape(made(recording))}</p>"
+        f'<p class="note">{escape(made(recording))} One text at a time (batch 1).</p>'
+        f"<details><summary>How it was measured</summary>"
         f"<p>Recorded {escape(recording.date)}, commit {escape(recording.commit)}. Compare speeds "
         f'within one recording only.</p><pre tabindex="0">{escape(recording.command)}</pre>'
         "</details></div>"

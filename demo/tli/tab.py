@@ -1,6 +1,5 @@
 """The tab Layers (TLI): what N means, and what each N gains and costs."""
 
-from collections.abc import Iterable
 from dataclasses import replace
 from functools import partial
 from html import escape
@@ -69,8 +68,7 @@ def build(shared: Shared) -> None:
                 )
             link = words(link_html(engine, "", *recorded[:1]), elem_id="layers-link")
             if recorded:
-                with gr.Accordion("All figures, and the paper’s", open=False, elem_id="layers-all"):
-                    gains = words(gains_html(*recorded, chosen=focus.value), elem_id="layers-gains")
+                gains = words(gains_html(*recorded, chosen=focus.value), elem_id="layers-gains")
                 mark = partial(gains_html, *recorded)
                 focus.change(lambda n: mark(chosen=n), focus, gains, queue=False, **PRIVATE)
     shared.target.change(
@@ -147,7 +145,7 @@ def source(found: Recording) -> str:
     prompts = many(found.methods[VANILLA]["prompts"], "prompt")
     return (
         f"Recorded: {escape(found.target)}, {found.precision}, {prompts}. Each N has its own "
-        f"drafter. {TRAINED}"
+        f"drafter. {TRAINED} Speed counts the prompt’s call, a cycle’s time does not."
     )
 
 
@@ -178,13 +176,13 @@ def advice_html(found: Recording | None = None, sized: Recording | None = None) 
     said = f"Here, take {NTH.format(fastest)}: it is the fastest, {times[-1]:.2f} ×"
     if level or times[-1] < CLOSE * times[0]:
         said = f"Here, it hardly matters: every N is {times[0]:.2f} to {times[-1]:.2f} ×"
-    gains = [spread(one, "tau") for one in raced.values()]
-    taus = _each(f"{one.middle:.2f}" for one in gains)
-    unsure = f" (N = {min(raced)} and {max(raced)} may differ by chance)"
+    least, most = (raced[end(raced)] for end in (min, max))
+    before, after = (gain for one in (least, most) if (gain := spread(one, "tau")))
+    unsure = " (this may be chance)" * before.overlaps(after)
     trade = (
-        f"With N = {_each(raced)}, a model call brings {taus} tokens"
-        f"{unsure * gains[0].overlaps(gains[-1])}, and guessing takes "
-        f"{_each(map(_draft_ms, raced.values()))} a cycle."
+        f"With N = {max(raced)}, a model call brings {after.middle:.2f} tokens instead of "
+        f"{before.middle:.2f}{unsure}, but guessing takes {_draft_ms(most)} a cycle instead of "
+        f"{_draft_ms(least)}."
     )
     return (
         f'<p>{ABOUT}</p><p class="conclusion">{said} as fast as plain decoding.</p>'
@@ -193,19 +191,13 @@ def advice_html(found: Recording | None = None, sized: Recording | None = None) 
 
 
 def _in_the_paper() -> str:
-    """What N gains there, and which is the fastest."""
-    means = _by_n(papers_means())
-    speeds = {n: speed for n, (speed, _) in means.items()}
+    moas = {name: mean for name, mean in papers_means().items() if family(name) == "moa"}
+    speeds = {tli_of(name): speed for name, (speed, _) in moas.items()}
     best, worst = (end(speeds, key=speeds.__getitem__) for end in (max, min))
-    taus = _each(f"{tau:.2f}" for _, tau in means.values())
     return (
-        f"In the paper, with a larger model, it brings {taus}; N = {best} is the fastest there "
-        f"({speeds[best]:.2f} ×), N = {worst} the slowest ({speeds[worst]:.2f} ×)."
+        f"In the paper, with a larger model, N = {best} is the fastest ({speeds[best]:.2f} ×), "
+        f"N = {worst} the slowest ({speeds[worst]:.2f} ×)."
     )
-
-
-def _each(values: Iterable[Any]) -> str:
-    return listed([*map(str, values)])
 
 
 def _draft_ms(found: dict[str, Any]) -> str:

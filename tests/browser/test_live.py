@@ -65,7 +65,7 @@ ADDED = "one => getComputedStyle(one, '::after').content"
 SAID = {  # of the ratio to plain decoding's speed
     0.8: "Same text, slower: 0.80× the speed on this prompt (3 runs).",
     1.5: "Same text, 1.5× as fast on this prompt (3 runs).",
-    "slower": "Same text, slower here: by how much changes from run to run.",
+    "slower": "Same text, slower here, but by a different amount in each run.",
     None: "Same text. Speed: too close to call (3 runs).",
 }
 

@@ -75,6 +75,7 @@ export class Lane {
     if (this.next > from) this.view.take(this.lines.slice(from, this.next));
     if (!from && this.next === this.lines.length) this.view.text.scrollTop = 0; // whole at once: to be read
     if (this.next > from || at === 0) this.#tell();
+    this.view.edge();
   }
 
   #rewind() {

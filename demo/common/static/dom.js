@@ -36,7 +36,7 @@ export const pairList = (pairs) =>
   add(el("dl"), ...pairs.flatMap(([name, value]) => [el("dt", "", name), el("dd", "", value)]));
 
 export const quoted = (piece) =>
-  piece === "\ufffd" ? "part of a character" : `“${piece.replaceAll("\n", "↵")}”`;
+  piece === "\ufffd" ? "part of a character" : `“${piece.replace(/^ +(?=\S)/, "").replaceAll("\n", "↵")}”`;
 /** Whether a special token ends a text: no reader needs its spelling. */
 export const ends = (piece) => /^<\|?\/?(im_end|endoftext|end_of_text|eot_id|eos|s)\|?>$/.test(piece);
 export const many = (count, word, words = `${word}s`) => `${count} ${count === 1 ? word : words}`;

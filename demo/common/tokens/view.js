@@ -16,7 +16,7 @@ const HOOKS = { first: "bonus", confirmed: "accepted", changed: "offline" };
 /** What ended a text, by the reason in its last line. */
 export const ENDINGS = {
   eos: "the model ended its answer",
-  length: "stopped at the maximum of new tokens",
+  length: "stopped at the limit of new tokens",
   context: "ended because the model’s context is full",
   stopped: "stopped by you",
   offline: "ended because the connection stayed lost",
@@ -85,6 +85,12 @@ export class TokenView {
     const [alone] = this.root.closest(".class-mode") ? this.#unproved : []; // a lesson asks where it begins
     if (struck) text.scrollTop = down(struck);
     else if (follow && !this.#holds) text.scrollTop = alone ? Math.min(down(alone), text.scrollHeight) : text.scrollHeight;
+  }
+
+  /** Tells the style sheet whether there is more text below. */
+  edge() {
+    const { scrollHeight, scrollTop, clientHeight } = this.text;
+    this.root.classList.toggle("more", scrollHeight - scrollTop - clientHeight > 8);
   }
 
   get written() {
@@ -248,6 +254,8 @@ export class TokenView {
     };
     on(["mouseover", "focusin"], (node) => this.#point(node));
     on(["mouseleave", "focusout", "scroll"], () => this.#point());
+    on(["scroll"], () => this.edge());
+    new ResizeObserver(() => this.edge()).observe(this.text);
     on(["click"], (node) => this.#press(node));
     on(["keydown"], (node, event) => this.#keyed(event, node));
   }

@@ -142,7 +142,7 @@ def test_acceptance_in_percent_and_nothing_where_no_path_reached():
 
 def test_thin_lines_are_ranges_of_passes_and_stripes_mean_n_gram_lookup():
     one = recording(moa_n0=figures(2, 9, 1), **{"moa_n0+ngram": figures(3, 8, 1)})
-    (speed, ends, *key, said), tau = RESULTS["speed"](one).data, RESULTS["tau"](one).data[0]
+    (ends, speed, *key, said), (_, tau, *_) = (RESULTS[name](one).data for name in ("speed", "tau"))
     assert speed.error_x.visible and not tau.error_x.visible
     assert speed.y == ends.y == said.y == ("MoA N=0",) and speed.x == (9,)
     assert ends.base == (9,) and ends.x == (-1,) and ends.marker.pattern.shape == ("/",)

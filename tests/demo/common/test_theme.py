@@ -57,12 +57,9 @@ def test_colours_that_stand_beside_each_other_are_told_apart(group, eyes):
 
 
 @pytest.mark.parametrize("eyes", EYES)
-def test_moa_is_the_stronger_the_smaller_its_n(eyes):
+def test_moas_shades_are_told_apart(eyes):
     places = [seen(shade, eyes) for shade in MOA_SHADES]
     for one, other in combinations([places[tli] for tli in (0, 1, 3)], 2):
         assert np.linalg.norm(one - other) >= FAR
-    if eyes == "usual":
-        chroma = [np.hypot(*place[1:]) for place in places]
-        assert chroma == sorted(chroma, reverse=True)
     for shade in MOA_SHADES:
         assert min(contrast(shade, ground) for ground in GROUNDS.values()) >= 3

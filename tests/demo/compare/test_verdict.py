@@ -17,7 +17,7 @@ FAST = row_of("moa-n0", (3.6,) * 3, (120, 118, 125))
     [
         ((80, 78, 82), "MoA N=0 was the fastest, at 1.50 × plain decoding’s speed."),
         ((119, 115, 121),
-         "Too close to rank, their runs overlap: MoA N=0 1.01 × plain decoding’s speed."),
+         "Too close to call: MoA N=0 1.01 × plain decoding’s speed."),
         ((160, 155, 165),
          "Plain decoding was the fastest; MoA N=0 reached 0.75 × plain decoding’s speed."),
         (None, "MoA N=0 was the fastest, at 1.20 × EAGLE-2’s speed."),
@@ -32,19 +32,16 @@ def test_the_headline_names_who_was_fastest_and_moa(plain, headline):
 def test_what_is_close_and_what_is_not_known_is_said():
     close = row_of("moa-n0", (3.6,) * 3, (104, 102, 108))  # its range touches EAGLE-2's
     level = "MoA N=0 reached 1.30 × and EAGLE-2 1.25 × plain decoding’s speed"
-    assert (
-        verdict([close, EAGLE])[0]
-        == "Too close to rank, their runs overlap: MoA N=0 1.04 × EAGLE-2’s speed."
-    )
+    assert verdict([close, EAGLE])[0] == "Too close to call: MoA N=0 1.04 × EAGLE-2’s speed."
     plain = row_of("vanilla", (1,) * 3, (80, 79, 81))
     said = verdict([close, EAGLE, plain])
-    assert said[0] == f"{level}: a tie, as their runs overlap." and len(said) == 2
+    assert said[0] == f"{level}: too close to call." and len(said) == 2
     plain = row_of("vanilla", (1,) * 3, (100, 95, 101))  # touches the second's range alone
     wide = row_of("eagle2", (3.0,) * 3, (103, 100, 106))
-    assert verdict([close, wide, plain])[1] == "EAGLE-2 may be no faster than plain"
+    assert verdict([close, wide, plain])[1] == "EAGLE-2 may gain nothing over plain"
     # The fastest touches plain decoding's range; the other, which it touches too, does not.
     near = row_of("moa-n0", (3.6,) * 3, (103, 102, 104))
-    assert ": a tie, " in verdict([near, wide, plain])[0]
+    assert ": too close to call" in verdict([near, wide, plain])[0]
     behind = replace(FAST, rate=wide.rate)
     assert verdict([behind, FAST_EAGLE])[0] == "EAGLE-2 was the fastest, at 1.17 × MoA N=0’s speed."
     plain = row_of("vanilla", (1,) * 3, (50, 49, 51))

@@ -52,8 +52,8 @@ def cells(page):
 @pytest.mark.parametrize(
     ("tau", "trade"),
     [
-        (3.1, "3.00 and 3.10 tokens (N = 0 and 1 may differ by chance)"),
-        (3.9, "3.00 and 3.90 tokens"),
+        (3.1, "3.10 tokens instead of 3.00 (this may be chance)"),
+        (3.9, "3.90 tokens instead of 3.00"),
     ],
 )
 def test_which_n_to_take_gain_and_cost_are_the_recorded_ones(tau, trade):
@@ -63,8 +63,8 @@ def test_which_n_to_take_gain_and_cost_are_the_recorded_ones(tau, trade):
     )
     advice = advice_html(found, found).replace("\u00a0", " ")
     assert ">Here, take N = 0: it is the fastest, 1.50 × as fast as plain decoding.<" in advice
-    assert f"With N = 0 and 1, a model call brings {trade}, and guessing takes 2.0 ms" in advice
-    assert "2.0 ms and 4.0 ms a cycle. In the paper" in advice and "N = 0 is the fastest" in advice
+    assert f"With N = 1, a model call brings {trade}, but guessing takes 4.0 ms" in advice
+    assert "a cycle instead of 2.0 ms. In the paper" in advice and "N = 0 is the fastest" in advice
     page = gains_html(found, found)
     assert page.count('scope="rowgroup"') == page.count("<tbody>") == 3
     assert "–: not trained." in page and "10 prompts. Each N has its own" in source(found)
