@@ -26,11 +26,12 @@ export function mount({ element, props, watch }) {
   let finish = 0; // seconds of the slowest lane
   add(root, tracks, note, add(el("div", "bar"), play, clock, legend), texts);
 
-  function bar({ label, colour, seconds: took, over, tau }, longest) {
+  function bar({ label, colour, seconds: took, range, over, tau }, longest) {
     const place = el("span", "place");
     const fill = el("progress", "", "", { ariaLabel: label, value: 1 });
     fill.style.width = `${(100 * took) / longest}%`;
-    const row = add(el("li", "track"), el("span", "name", label), fill, el("span", "time", seconds(took)), el("span", "over", over));
+    const time = add(el("span", "time", seconds(took)), el("small", "", props.value.recorded ? "" : range));
+    const row = add(el("li", "track"), el("span", "name", label), fill, time, el("span", "over", over));
     add(tracks, add(row, el("span", "tau", tau), place));
     row.style.setProperty("--lane", colour);
     return { fill, place };
@@ -57,7 +58,7 @@ export function mount({ element, props, watch }) {
     const drawn = race.lanes.map((one) => bar(one, longest));
     if (race.measuring) {
       root.dataset.state = "measuring";
-      note.textContent = "Each bar is the median of the runs so far, and changes with the next ones. They are replayed in the end.";
+      note.textContent = "Each bar is the median of the runs so far, and changes with the next ones. The texts follow when all runs are done.";
       return;
     }
     lanes = race.lanes.map((one, at) => ({ ...drawn[at], ...track(one) }));
@@ -68,7 +69,7 @@ export function mount({ element, props, watch }) {
     const which = race.repeats > 1 ? `the median of its ${race.repeats} runs` : "its run";
     const level = lanes.some(({ rank }) => sharing(rank)) ? " Too close to call; more repeats may tell them apart." : "";
     const whose = `${race.recorded ? "Recorded with" : "Run with"} the prompt “${race.prompt}”`;
-    note.textContent = `A shorter bar is faster. Each ran alone; ${which} is replayed in real time.${level} ${whose}`;
+    note.textContent = `A shorter bar is faster. Each ran alone; ${which} is replayed in real time.${race.repeats > 1 && !race.recorded ? " Below its time: from the fastest to the slowest." : ""}${level} ${whose}`;
     player.seek(Infinity);
     if (!calm.matches) watchFor();
   }

@@ -1,9 +1,10 @@
 """A comparison as a race: data for replaying each method's middle run.
 
 The value is {"id": changes with each race, "repeats": counted runs of each, "prompt": of all runs,
-"recorded": whether it came with the program, "lanes": [{"label", "colour", "seconds",
-"over", "tau": speed over plain decoding's, and tokens per call, in words; "lines": of the run
-(common/tokens/view.py), "rank": its place, from 0; None after single runs, which cannot tell}]}.
+"recorded": whether it came with the program, "lanes": [{"label", "colour", "seconds", "range":
+seconds of the fastest and the slowest run, in words; "over", "tau": speed over plain decoding's,
+and tokens per call, in words; "lines": of the run (common/tokens/view.py), "rank": its place, from
+0; None after single runs, which cannot tell}]}.
 While runs are still to come, it has "measuring", and no lane has lines or a rank.
 """
 
@@ -43,11 +44,18 @@ def _bars(rows: Sequence[Row]) -> list[dict[str, Any]]:
     plain = next((row.rate for row in rows if row.method == VANILLA), None)
     return [
         {"label": row.label, "colour": colour(row.method),
-         "seconds": sum(row.trace.seconds.values()),
+         "seconds": sum(row.trace.seconds.values()), "range": _range(row),
          "over": f"{row.rate.over(plain).middle:.2f} × plain" if row.rate and plain else "",
          "tau": f"{row.tau.middle:.2f} tokens per call" if row.tau else ""}
         for row in rows
     ]  # fmt: skip
+
+
+def _range(row: Row) -> str:
+    if not row.rate or not row.rate.known:
+        return ""
+    tokens = row.rate.middle * sum(row.trace.seconds.values())
+    return f"{tokens / row.rate.high:.1f} to {tokens / row.rate.low:.1f}"
 
 
 def recorded_race() -> dict[str, Any] | None:

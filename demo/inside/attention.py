@@ -143,10 +143,9 @@ def text_chart(looked: Look) -> go.Figure:
     return text_read(looked.text, [*others, *looked.tokens], len(looked.tokens))
 
 
-def takeaway(looked: Look, trace: Trace) -> str:
-    """What the charts show, and what is remarkable about it, as HTML."""
+def takeaway(looked: Look) -> str:
+    """What the charts show, as HTML."""
     said, aside, tokens = "", "", looked.tokens
-    asked = str(trace.about.get("prompt", ""))
     if looked.layers:
         _, mean = looked.layers
         bars = {group: fmean(mean[at] for at in group) for group in grouped(len(mean), looked.tli)}
@@ -155,26 +154,17 @@ def takeaway(looked: Look, trace: Trace) -> str:
         which = f"layer {most[0] + 1}" if one else f"layers {most[0] + 1} to {most[-1] + 1}"
         said = f"{which} of {len(mean)} and, of single tokens, at "
         share = f"{bars[most]:.0%}{'' if one else ' each, on average'}"
-        aside = f"{which[0].upper()}{which[1:]}: {share}; an even share is {1 / len(mean):.0%}. "
-        aside += f"The last layer, the only one that EAGLE-2 sees, gets {mean[-1]:.0%}. "
-    columns = [fmean(column) for column in zip(*looked.text, strict=True)]
-    read, places = Counter[str](), Counter(map(short, tokens))
-    for token, column in zip(tokens, columns[-len(tokens) :], strict=True):
-        read[short(token)] += column
-    if looked.others is not None:
-        aside += f"The {looked.others} tokens without a row together: {columns[0]:.0%}. "
-    most_read = read.most_common(2)
-    named = " and ".join(f"“{token}”" for token, _ in most_read)
-    aside += (
-        ", ".join(
-            f"“{token}”: {share:.0%}{f' in {places[token]} places' * (places[token] > 1)}"
-            for token, share in most_read
+        aside = (
+            f"The last layer, the only one that EAGLE-2 sees, gets {mean[-1]:.0%}; {which} "
+            f"{share}; an even share is {1 / len(mean):.0%}. "
         )
-        + ". "
-    )
+    read = Counter[str]()
+    columns = [*zip(*looked.text, strict=True)][-len(tokens) :]
+    for token, column in zip(tokens, columns, strict=True):
+        read[short(token)] += fmean(column)
+    named = " and ".join(f"“{token}”" for token, _ in read.most_common(2))
     return (
         f'<p class="conclusion">Cycle {looked.cycle + 1}: to guess what follows '
         f"“{escape(short(looked.root))}”, the drafter looked most at {said}{escape(named)}.</p>"
-        f'<p class="note">{escape(aside)}Prompt “{escape(asked)}”. To look into another cycle, '
-        "choose it and press again.</p>"
+        f'<p class="note">{escape(aside)}To look into another cycle, choose it and press again.</p>'
     )

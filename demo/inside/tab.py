@@ -74,7 +74,7 @@ def look(engine: Engine, _: Stop, shown: Pair | None, cycle: int) -> Iterator[tu
     yield (
         say(f"Attention at cycle {seen.cycle + 1} is shown below.", "done"),
         gr.update(visible=True),
-        takeaway(seen, shown[0]),
+        takeaway(seen),
         gr.update(value=layers_chart(seen), visible=seen.layers is not None),
         text_chart(seen),
     )

@@ -162,14 +162,17 @@ export function mount({ element, props, watch, trigger }) {
   // A word of the stage was pressed: its cycle is shown, also of a trace that is still to come.
   const wanted = () => pressed ?? telling();
 
-  // A cycle with words that were accepted and drafts that were not: of those that the other method
+  // A cycle in which only words were accepted, and some drafts were not: of those that the other method
   // begins at the same token, the one where they differ most.
   function telling() {
-    const words = ({ path, tokens }) => path.filter((node) => /\p{L}/u.test(trace.texts[tokens[node]])).length;
-    const shows = (cycle) => words(cycle) > 1 && cycle.path.length < cycle.tokens.length - 1;
-    const theirs = new Map(trace.rival?.cycles.map(({ at, path }) => [at, path.length]));
+    const words = ({ path, tokens }, { texts }) => path.filter((node) => /\p{L}/u.test(texts[tokens[node]])).length;
+    const shows = (cycle) => {
+      const { path, tokens } = cycle;
+      return path.length > 1 && words(cycle, trace) === path.length && path.length < tokens.length - 1;
+    };
+    const theirs = new Map(trace.rival?.cycles.map((cycle) => [cycle.at, words(cycle, trace.rival)]));
     const apart = trace.cycles.map((cycle) =>
-      !shows(cycle) ? -2 : theirs.has(cycle.at) ? Math.abs(cycle.path.length - theirs.get(cycle.at)) : -1);
+      !shows(cycle) ? -2 : theirs.has(cycle.at) ? Math.abs(words(cycle, trace) - theirs.get(cycle.at)) : -1);
     return apart.indexOf(Math.max(...apart));
   }
 

@@ -40,12 +40,13 @@ def observing() -> str:
         "The target’s layers are in the middle, with the last layer’s output on top. "
         "EAGLE-2, on the left, reads this one vector. LSA, on the right, reads the keys and "
         "values of all layers and condenses them into one vector, the memory.",
-        204, text(180, 14, "target, one token", "middle quiet"),
+        220, text(180, 14, "target, one token", "middle quiet"),
         box(128, 24, 104, "its output", "sure"), stack, line(180, 62, 180, 50, "to"), rays,
         line(128, 37, 76, 37, "to"), box(6, 24, 70, "EAGLE-2"),
         text(41, 66, "one layer", "middle quiet"), text(317, 90, "layer self-", "middle quiet"),
         text(317, 105, "attention", "middle quiet"), box(280, 113, 74, "LSA", "drafter"),
         line(317, 139, 317, 170, "to"), box(280, 170, 74, "memory"),
+        text(317, 212, "MoA reads it", "middle quiet"),
     )  # fmt: skip
 
 
@@ -74,8 +75,8 @@ def training() -> str:
         "the text and at the guesses before it. There is no memory of the guesses.",
         196, box(6, 44, 154, "memory of these words", "drafter"), cross, boxes, back,
         line(167, 34, 167, 186, "cut"), text(167, 26, "the memory ends here", "middle quiet"),
-        text(262, 50, "cross-attention (CA)", "middle quiet"),
-        text(262, 150, "self-attention (SA)", "middle quiet"),
+        text(262, 50, "cross-attention (CA) reads it", "middle quiet"),
+        text(262, 150, "self-attention (SA) reads words", "middle quiet"),
         brace(174, 352, 160, "guesses"), brace(6, 160, 160, "verified"),
     )  # fmt: skip
 

@@ -1,6 +1,6 @@
 // Class mode (?class=1): the lesson's steps, one at a time, above the stage.
 import { add, button, clamped, el, modified, OWN } from "../common/static/dom.js";
-import { follow, outside, seen, settled, veil } from "./run.js";
+import { follow, outside, prompted, seen, settled, veil } from "./run.js";
 
 const KEYS = { PageDown: 1, ArrowRight: 1, PageUp: -1, ArrowLeft: -1 }; // those of a clicker, too
 
@@ -19,7 +19,7 @@ export function classroom(header, given) {
     at = clamped(at + by, steps);
     const step = steps[at];
     const name = el("b", "", `${at + 1} of ${steps.length}, ${step.title}. `);
-    words.replaceChildren(add(el("small"), name, answered ? step.question : step.ask));
+    words.replaceChildren(add(el("small"), name, answered ? step.question : step.ask + about()));
     words.append(answered ? el("p", "answer", step.answer) : el("p", "", step.question));
     header.closest(".class-mode").dataset.step = at + 1; // the style sheet shows what each is about
     if (step === END && answered) picture.replaceChildren(add(el("ol"), ...seen().map((line) => el("li", "", line))));
@@ -30,6 +30,8 @@ export function classroom(header, given) {
     veil(!at && !answered); // the first question is about the tree, which would answer it
     told.textContent = answered ? "Hide answer" : "Show answer";
   };
+  // The first step has no box of the prompt, which would invite another question.
+  const about = () => (!at && prompted() ? ` Prompt: “${prompted()}”` : "");
   let chosen = 0; // N
   const draw = (pictures) => {
     picture.innerHTML = pictures[Math.min(chosen, pictures.length - 1)] ?? ""; // the lesson's own

@@ -325,6 +325,9 @@ export function settled() {
   stage?.whole();
 }
 
+/** The prompt of the run that is shown. */
+export const prompted = () => stage?.drafter.head?.prompt;
+
 /** In a lesson: hides the target's verdicts. */
 export const veil = (on) => stage?.veil(on);
 

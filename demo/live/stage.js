@@ -18,7 +18,7 @@ const LATER = "Runs next, alone, so that neither slows the other.";
 // What a reader asks where more tokens per call are no more speed.
 function level([ours, rival]) {
   if (!rival?.tau || !ours.tau || ours.tau <= rival.tau || ours.points.at(-1)[1] < 0.97 * rival.points.at(-1)[1]) return "";
-  return `; calls of ${ours.label} bring more tokens than ${rival.label}’s, but take longer`;
+  return `. A call of ${ours.label} brings more tokens than one of ${rival.label}, but takes longer`;
 }
 
 export class Stage {
@@ -266,7 +266,7 @@ export class Stage {
     if (this.measured) {
       const { lanes, about, runs } = this.measured;
       const whose = this.frame.dataset.run === "recorded" ? "Recorded" : "Measured";
-      this.charts.show(lanes, `${whose}: the median of ${runs} runs of each method on this prompt${level(lanes)} · ${about}`);
+      this.charts.show(lanes, `${whose}, median of ${runs} runs each${level(lanes)} · ${about}`);
       return;
     }
     const lanes = this.both.filter(({ head }) => head).map(({ head, tau, points }) => ({ ...head, tau, points }));

@@ -201,8 +201,9 @@ def _fastest(drafting: dict[str, dict[str, Any]], order: Sequence[str]) -> str:
         return ""
     rates = {name: spread(one, "tokens_per_second") for name, one in drafting.items()}
     ahead = sorted(leaders(rates), key=order.index)
-    tie = ", too close to call" * (len(ahead) > 1)
-    return f"; the fastest: {listed([*map(label, ahead)])}{tie}"
+    joined = len(ahead) > 1 and all(name.endswith(LOOKUP) for name in ahead)
+    names = "drafters with n-gram lookup" if joined else listed([*map(label, ahead)])
+    return f"; the fastest{', too close to call' * (len(ahead) > 1)}: {names}"
 
 
 def _over(drafting: dict[str, dict[str, Any]], names: Sequence[str]) -> str:

@@ -180,7 +180,7 @@ def advice_html(found: Recording | None = None, sized: Recording | None = None) 
     before, after = (gain for one in (least, most) if (gain := spread(one, "tau")))
     unsure = " (this may be chance)" * before.overlaps(after)
     trade = (
-        f"With N = {max(raced)}, a model call brings {after.middle:.2f} tokens instead of "
+        f"With {NTH.format(max(raced))}, a model call brings {after.middle:.2f} tokens instead of "
         f"{before.middle:.2f}{unsure}, but guessing takes {_draft_ms(most)} a cycle instead of "
         f"{_draft_ms(least)}."
     )
@@ -195,8 +195,8 @@ def _in_the_paper() -> str:
     speeds = {tli_of(name): speed for name, (speed, _) in moas.items()}
     best, worst = (end(speeds, key=speeds.__getitem__) for end in (max, min))
     return (
-        f"In the paper, with a larger model, N = {best} is the fastest ({speeds[best]:.2f} ×), "
-        f"N = {worst} the slowest ({speeds[worst]:.2f} ×)."
+        f"In the paper, with a larger model, {NTH.format(best)} is the fastest "
+        f"({speeds[best]:.2f} ×), {NTH.format(worst)} the slowest ({speeds[worst]:.2f} ×)."
     )
 
 

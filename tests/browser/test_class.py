@@ -21,7 +21,7 @@ LETTERS = """all => all.map(
 
 def test_in_class_there_is_what_a_lesson_needs(open_page):
     page = open_page("?class=1")
-    for place in (TREE, LANE, PLAIN):
+    for place in (TREE, LANE):
         assert page.locator(place).first.is_visible(), place
     # The first step has a tree to ask about.
     for place in ("#prompt textarea", "#run", "#method", "#tli", "[role=tab]", "#cut"):
@@ -64,21 +64,21 @@ def test_in_class_there_is_what_a_lesson_needs(open_page):
             assert [row.split(":")[0] for row in rows] == ["MoA N=0", "MoA N=1", "Plain decoding"]
     page.click("#cut")
     assert page.inner_text("#cut") == "Cancel the cut"
-    press(page, "Next step")
+    press(page, "Next step →")
     assert not page.locator(".class-picture li").count()  # they are the answer
     press(page, "Show answer")
     words = [headline(page).removeprefix("Recorded: "), page.inner_text("#view .costs")]
     wrong, saved, costs = page.locator(".class-picture li").all_inner_texts()
     right = page.locator(f"{TEXT} .accepted").count()
     assert f"accepted {right} of " in wrong and words[0].startswith(saved[:-1])
-    assert costs == words[1] and page.get_by_role("button", name="Next step").is_disabled()
+    assert costs == words[1] and page.get_by_role("button", name="Next step →").is_disabled()
     press(page, "Back")
     assert "Cancel" not in page.inner_text("#cut")  # it went with its step
     page.keyboard.press("PageUp")
     assert page.locator(".class-picture svg").is_visible()
     page.evaluate(SHOWN_AGAIN)  # as Back does where the browser has kept the page
     assert steps.inner_text().startswith("1 of 8")
-    press(page, "Next step")
+    press(page, "Next step →")
     assert page.evaluate(HIDDEN, ["#run", LANE, PLAIN, TREE]) == []
     sizes = [page.locator(place).evaluate(SIZE) for place in (".class-steps p", TEXT)]
     assert sizes[0] == sizes[1] > 20

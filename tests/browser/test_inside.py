@@ -203,7 +203,7 @@ def test_pointing_at_a_node_tells_what_drafter_and_target_gave_it(page, known):
     for value in (drafted.tree.draft_prob(node), verified.draft_probs[node]):
         assert f"{100 * value:.1f} %" in said or "< 0.1 %" in said
     choice = RecordedText(trace).alone(verified.choices[node])
-    named = "part of a character" if choice == "\ufffd" else f"“{choice}”"
+    named = "part of a character" if choice == "\ufffd" else f"“{choice.lstrip(' ') or choice}”"
     assert f"{named} {100 * verified.choice_probs[node]:.1f} %" in said
     assert page.evaluate(HIDDEN) == 0
     assert box.get_attribute("aria-label").startswith(("“", "part of a character"))

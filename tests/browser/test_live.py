@@ -1,6 +1,7 @@
 """The stage, driven as a visitor would, by the hooks that it keeps for whoever automates it."""
 
 import json
+import re
 
 from demo.common.controls import EXAMPLES
 from tests.browser.conftest import LOOKS, every_look, keep_picture, new_tab
@@ -112,8 +113,8 @@ def test_the_whole_of_it_is_on_one_screen_and_one_plain_run_follows(page):
     assert page.inner_text(".cycle-panel .bars").count(" ms") >= 3
     tau = (60 - 1) / (calls - 1)
     costs = page.inner_text("#view .costs")
-    assert costs.startswith(f"Each call brings {tau:.2f} tokens instead of 1, but takes ")
-    assert costs.endswith("×.")
+    brings = f"After the prompt’s, each call brings {tau:.2f} tokens instead of 1, but takes "
+    assert re.fullmatch(brings + r"\d+ ms instead of \d+\.", costs)
     right = page.locator(f"{TEXT} .accepted").count()
     known, wrong, own = map(int, page.locator(".legend b:visible").all_inner_texts())
     assert (known, own) == (right, 60 - right)

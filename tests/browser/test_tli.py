@@ -23,7 +23,6 @@ def test_the_drawing_follows_the_n_in_focus_beside_what_each_n_gains(page):
         page.wait_for_selector(f"#layers-drawing svg:has-text('What N = {tli} means')")
         assert borrowed.count() == always + tli
     recorded = next(one for one in ours() if one.name == RECORDED)
-    page.click("#layers-all > button")
     page.wait_for_selector("#layers-gains td")
     rows = page.locator("#layers-gains tr").all_inner_texts()
     assert f"{recorded.methods['moa-n0']['tau']:.2f}" in rows[6] and "4.56" in rows[10]
