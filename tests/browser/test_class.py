@@ -98,6 +98,6 @@ def test_in_class_there_is_what_a_lesson_needs(open_page):
     run(page, STORY)
     page.get_by_role("link", name="Class mode").click()  # a lesson opens with the recording
     page.wait_for_selector(
-        f"#stage[data-run=recorded] {PLAIN.removeprefix('#view ')}[data-state=done]"
+        f"#stage[data-run=recorded] {LANE.removeprefix('#view ')}[data-state=done]"
     )
     assert page.locator("#prompt textarea").input_value() != STORY  # and with its prompt

@@ -34,8 +34,8 @@ def test_the_examples_are_real_and_say_what_they_draw(page):
     recorded = [[node["words"] for node in page.evaluate(NODES, name)] for name in BEGUN]
     assert recorded[0] == recorded[1] and len(recorded[0]) > 2
     drafted = run(page, "draft")
-    same = [[node["words"] for node in page.evaluate(NODES, name)] for name in BEGUN]
-    assert same[0] == same[1] != recorded[0]  # the next step has the same tree
+    after = [[node["words"] for node in page.evaluate(NODES, name)] for name in BEGUN]
+    assert after[0] != recorded[0] and after[1] == recorded[1]  # the next step would give it away
     verified = run(page, "verify")
     for same in ("words", "place"):  # only the verdict is new
         assert [node[same] for node in drafted] == [node[same] for node in verified]
