@@ -138,7 +138,7 @@ def _speed(measured: Sequence[Row]) -> str:
             f"{ahead[0]} reached {times[ahead[0]]}",
             *(f"{one} {times[one]}" for one in ahead[1:]),
         ]
-        said, of = f"{listed(reached)}{of}: too close to call", ""
+        said, of = f"{listed(reached)}{of}; which is faster is too close to call", ""
     else:
         name = whose.get(ahead[0], ahead[0])
         said = f"{name[0].upper()}{name[1:]} was the fastest"

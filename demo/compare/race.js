@@ -80,6 +80,7 @@ export function mount({ element, props, watch }) {
       lane.draw(at);
       fill.value = lane.pace[0] / tokens;
       place.textContent = over ? called : "";
+      if (over) lane.view.text.scrollTop = 0; // to be compared
     }
     clock.textContent = over ? "" : seconds(at);
     if (over) player.playing = false;

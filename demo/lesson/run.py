@@ -13,6 +13,7 @@ from moa_core.decoding.tree import TreeSettings
 from moa_core.errors import UserError
 from moa_core.text import record_words
 
+LONG = 48  # characters of the text before a tree
 MOST = 8  # cycles of a trial's run
 TREE = TreeSettings()
 EACH = "%: how sure the drafter was"
@@ -81,8 +82,10 @@ def drawn(trial: str, trace: Trace, at: int = 0, pressed: bool = False) -> str:
     if judged:
         gained = f"With the bonus, one target call gained {many(verified.gained, 'token')}."
         found = f"{len(verified.path)} of {guesses} accepted. {gained}"
-    said = f"{label(name_of(trace))}: {found} {EACH}{JUDGED * judged}."
     packed = pack(trace)
     cycles = packed["cycles"][at : at + 1]
+    before = "".join(packed["output"][: cycles[0]["before"]]).rsplit("\n", 1)[-1].strip()
+    after = f", after “{before if len(before) < LONG else '… ' + before[-LONG:].partition(' ')[2]}”"
+    said = f"{label(name_of(trace))}{after * bool(before)}: {found} {EACH}{JUDGED * judged}."
     shown = {"cycles": cycles, "said": said, "judged": judged, "pressed": pressed}
     return json.dumps(packed | shown)

@@ -17,9 +17,9 @@ export function headline(stage) {
 /** Below it: how far the run is; then why fewer calls are not as much faster, or what a cut did. */
 export function costs(stage) {
   const { drafter, plain, complete, live } = stage;
-  if (live && plain.head && !plain.ended) return `Plain decoding: ${many(plain.pace[0], "token")} so far.`;
-  if (live && drafter.calls && !drafter.view.link) return `So far: ${many(drafter.pace[0], "token")} in ${many(drafter.calls, "model call")}.`;
   if (drafter.root.dataset.link === "lost") return "";
+  if (live && plain.head && !plain.ended && !drafter.view.link) return `Plain decoding: ${many(plain.pace[0], "token")} so far.`;
+  if (live && drafter.calls && !drafter.view.link) return `So far: ${many(drafter.pace[0], "token")} in ${many(drafter.calls, "model call")}.`;
   if (!drafter.view.link) return complete ? gain(stage) : "";
   const alone = drafter.view.text.querySelector(".changed") && "A drafter this small soon repeats itself.";
   return [drafter.view.link, alone].filter(Boolean).join(" ");
@@ -88,7 +88,7 @@ function once(stage) {
   if (!complete || !ours || !theirs || drafter.head.method === "vanilla") return [];
   const over = ours / theirs;
   if (busy(stage)) return [" Speed: this machine was too busy to tell."];
-  const cut = drafter.view.link ? ", without the cut" : "";
+  const cut = drafter.view.link ? " while connected" : "";
   return [` This run: ${over < 0.9 ? "slower" : over > 1.1 ? "faster" : "about as fast"}, ${rates(stage)}${cut}.`];
 }
 
@@ -102,7 +102,7 @@ function rates({ drafter, plain }) {
 
 function unchecked({ ended, view }) {
   const alone = many(view.text.querySelectorAll(".offline").length, "token");
-  return ended.end === "offline" ? `The connection did not come back in time, so the run ended. Unchecked: ${alone}, written alone.` : "";
+  return ended.end === "offline" ? `The connection did not come back in time, so the run ended. Unchecked: ${alone}, written alone. Run again, and restore it sooner.` : "";
 }
 
 // Of a text that is easy to guess, speed says little.

@@ -47,6 +47,7 @@ from moa_core.untrusted import parsed
 ALIVE = 1.0  # seconds between signs of life
 ALONE = 15  # tokens per second while cut: slow enough to read, and to reconnect in time
 LESSON = 600.0  # seconds that a lesson's run waits: time to talk
+TAKEN = "Another visitor pressed Run, so the measurement stopped. Your run is kept: measure again."
 MOST = 64  # pages with a link
 MOST_WAITING = 20
 Say = Callable[[dict[str, Any]], None]
@@ -235,7 +236,7 @@ class Visitor:
         finally:
             engine.worker.gives_way = False
         if measured.finished < measured.wanted:
-            words = "Stopped." if stop() else "Stopped: another visitor pressed Run."
+            words = "Stopped." if stop() else TAKEN
             say({"step": words, "share": None})
             return
         found = figures(request.method, measured.traces)

@@ -336,7 +336,8 @@ export class Stage {
   #slowly() {
     const goesOn = this.player.playing && (() => this.#toggle());
     if (!this.live) this.#still();
-    const veiled = this.root.classList.contains("veiled"); // its words come with the verdict
+    const veiled = Boolean(this.root.closest(".class-mode[data-step='1']")); // its words come with the verdict
+    if (veiled) this.veil(true);
     this.cycle.veil(false);
     const after = veiled ? () => this.veil(false) : !this.live && goesOn;
     this.cycle.slowly(this.drafter.view.text.querySelector(`[data-cycle="${this.shown.cycle}"]`), after);

@@ -33,7 +33,7 @@ class DeviceLane {
   /** A recorded run, until the first press: its text and its figures over a link. */
   play([{ run, label, prompt }, ...lines]) {
     this.box.querySelector(".told span").textContent = prompt;
-    this.shown.begin({ run, label }, { badge: "recorded", lines });
+    this.shown.begin({ run, label }, { badge: "recorded, with a cut", lines });
     this.shown.draw(Infinity);
     const { text } = this.shown.view;
     const healed = text.querySelector(".changed"); // what a cut does comes into sight, below whole lines

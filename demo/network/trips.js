@@ -13,7 +13,7 @@ export const tell = (needed) => needed.length && own(needed);
 export function mount({ element, props: { runs, trip: first, ratio } }) {
   const [said, trip, bars, whence, streaming] = ["p", "input", ".bars", ".whence", ".streamed"].map((one) => element.querySelector(one));
   const [, [plain], [streamed]] = runs;
-  let before = "Recorded: ";
+  let before = "Recorded without a cut: ";
 
   own = (needed) => {
     const [{ count, check }] = needed;
@@ -22,7 +22,7 @@ export function mount({ element, props: { runs, trip: first, ratio } }) {
     const mine = needed.map((one) => [one.name, one.calls, one.here]);
     runs = [...mine, [plain, count, count * each], [streamed, 1, count * each]];
     before = "";
-    whence.textContent = `measured in your run. Plain decoding is estimated: ${ratio.toFixed(2)} × one check for each token, as recorded.`;
+    whence.textContent = `measured in your run, a cut’s time left out. Plain decoding was not run: each of its calls counts as ${ratio.toFixed(2)} of a check, as recorded.`;
     draw();
   };
 
@@ -30,11 +30,9 @@ export function mount({ element, props: { runs, trip: first, ratio } }) {
     const away = runs.map(([, calls]) => (calls * trip.value) / 1000);
     const whole = runs.map(([, , here], at) => here + away[at]);
     const [ours, each, stream] = [whole[0], ...whole.slice(-2)];
-    const [, mine] = runs[0];
-    const [, count] = runs.at(-2);
     element.querySelector("label span").textContent = `${trip.value} ms`;
     const least = ours < stream ? "Guessing here is the fastest" : "A server that streams is the fastest";
-    said.textContent = `${before}${seconds(ours)} with the drafter here (${many(mine, "round trip")}), ${seconds(each)} token by token (${count}), ${seconds(stream)} if the server streams.`;
+    said.textContent = `${before}${seconds(ours)} with the drafter here, ${seconds(each)} token by token, ${seconds(stream)} if the server streams.`;
     streaming.textContent = `${least}. But a cut ends a stream, while the drafter here writes on, though one this small soon repeats itself.`;
     const bar = (kind, value) => el("span", `bar ${kind}`, "", { style: `width: ${(100 * value) / Math.max(...whole)}%` });
     bars.replaceChildren(...runs.flatMap(([name, calls, here], at) => [

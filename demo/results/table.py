@@ -15,6 +15,7 @@ from moa_core.bench.methods import PEERS
 from moa_core.bench.paper import Cell, published, ratio
 from moa_core.bench.records import Recording
 from moa_core.bench.results import tree_text
+from moa_core.bench.tables import SETS
 from moa_core.drafters.names import LOOKUP, NGRAM, VANILLA, family, label
 
 ALIKE = 0.05  # by how much the speeds of single runs differ, though nothing else does
@@ -23,7 +24,8 @@ PLACES = {-1: "behind", 0: "level with", 1: "ahead of"}
 NOTES = {  # below each chart: how to read it
     "speed": (
         "Whole runs, the prompt’s call included. Dotted: plain decoding. After an arrow: with "
-        "n-gram lookup. Thin lines, where there are several passes: the slowest and the fastest."
+        "n-gram lookup. Thin lines, where there are several passes: the slowest and the fastest; "
+        "methods whose lines overlap are level."
     ),
     "tau": (
         "Tokens (words or parts of words) that one call of the model brings on average; alone, it "
@@ -162,7 +164,7 @@ def conclusion(recording: Recording) -> list[str]:
     counted = [f"{paces[each]} {words}" for each, words in PACES.items() if paces[each]]
     pays = f"Guessing ahead makes the target {gains} as fast as it is alone"
     if set(paces) != {1}:
-        pays = f"Guessing ahead does not always pay: of {many(len(order), 'method')}, "
+        pays = f"Guessing ahead does not always pay: of {many(len(order), 'method')} here, "
         pays += f"{listed(counted)} ({gains} plain decoding’s speed)"
     same = all(found.get("identical_to_vanilla") == 1 for found in drafting.values())
     sentences = [
@@ -201,9 +203,11 @@ def _fastest(drafting: dict[str, dict[str, Any]], order: Sequence[str]) -> str:
         return ""
     rates = {name: spread(one, "tokens_per_second") for name, one in drafting.items()}
     ahead = sorted(leaders(rates), key=order.index)
-    joined = len(ahead) > 1 and all(name.endswith(LOOKUP) for name in ahead)
+    if len(ahead) == 1:
+        return f"; {label(ahead[0])} is the fastest"
+    joined = all(name.endswith(LOOKUP) for name in ahead)
     names = "drafters with n-gram lookup" if joined else listed([*map(label, ahead)])
-    return f"; the fastest{', too close to call' * (len(ahead) > 1)}: {names}"
+    return f"; {names} are the fastest ({_over(drafting, ahead)})"
 
 
 def _over(drafting: dict[str, dict[str, Any]], names: Sequence[str]) -> str:
@@ -214,11 +218,14 @@ def _over(drafting: dict[str, dict[str, Any]], names: Sequence[str]) -> str:
 
 def by_kind(found: Recording, name: str) -> str:
     """From the least to the most that a method gains on a kind of prompt, if recorded."""
-    rates = ([found.figures(one, kind) for one in (name, VANILLA)] for kind in found.kinds)
-    gains = [gain.value for both in rates if (gain := ratio(*both, "tokens_per_second"))]
+    rates = {kind: [found.figures(one, kind) for one in (name, VANILLA)] for kind in found.kinds}
+    gains = {kind: gain.value for kind, both in rates.items()
+             if (gain := ratio(*both, "tokens_per_second"))}  # fmt: skip
     if not gains:
         return ""
-    said = f"By kind of prompt, {label(name)} has {min(gains):.2f} to {max(gains):.2f} ×"
+    ends = (end(gains, key=gains.__getitem__) for end in (min, max))
+    least, most = (f"{gains[kind]:.2f} × ({SETS.get(kind, kind)})" for kind in ends)
+    said = f"By kind of prompt, {label(name)} has {least} to {most}"
     alike = found.target, f"tree {found.results['settings'].get('tree')}", found.precision
     if (shown := live()) and all(one in shown.measured["about"] for one in alike):
         over = shown.measured["over"][VANILLA]

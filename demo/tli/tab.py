@@ -116,8 +116,8 @@ def gains_html(found: Recording, sized: Recording | None = None, chosen: int = 0
     theirs = _by_n(papers_means()).items()
     paper = {n: {"speedup": speedup, "tau": tau} for n, (speedup, tau) in theirs}
     groups = {
-        "Trees that size themselves": _rows(auto) | _guessing(auto),
-        f"Tree of {TREE.budget} guesses for all": _rows(here) | _guessing(here),
+        f"Trees that size themselves{_amount(sized)}": _rows(auto) | _guessing(auto),
+        f"Tree of {TREE.budget} guesses for all{_amount(found)}": _rows(here) | _guessing(here),
         "In the paper, Llama-3-8B": _rows(paper),
     }  # fmt: skip
     every = sorted({*here, *paper})
@@ -140,12 +140,22 @@ def gains_html(found: Recording, sized: Recording | None = None, chosen: int = 0
     )
 
 
+def _amount(found: Recording | None) -> str:
+    if not found:
+        return ""
+    most = found.results["settings"].get("max_new_tokens")
+    return f", {many(found.methods[VANILLA]['prompts'], 'prompt')}" + f" × {most} tokens" * bool(
+        most
+    )
+
+
 def source(found: Recording) -> str:
     """What the charts are of, and what sets the drafters apart besides N."""
     prompts = many(found.methods[VANILLA]["prompts"], "prompt")
     return (
         f"Recorded: {escape(found.target)}, {found.precision}, {prompts}. Each N has its own "
-        f"drafter. {TRAINED} Speed counts the prompt’s call, a cycle’s time does not."
+        f"drafter. {TRAINED} Speed counts the prompt’s call, a cycle’s time does not; "
+        "thin lines: the slowest and the fastest pass."
     )
 
 

@@ -292,7 +292,7 @@ def test_speed_is_measured_when_it_is_asked_for_until_a_cancel_or_a_run_ends_it(
     page.wait_for_selector("#charts .about:has-text('Measured')")
     words = headline(page)
     told = page.locator("#view [data-figure=speedup]").count()
-    assert told != any(part in words for part in ("too close to call", "from run to run"))
+    assert told != any(part in words for part in ("too close to call", "in each run"))
     added = page.locator(f"{LANE} .state").evaluate(ADDED)
     assert added == '" (1 run)"'  # its speed is not the headline's
     for name in ("acceptance", "latency"):

@@ -131,7 +131,7 @@ def test_a_cut_takes_effect_at_once_and_the_text_is_healed(page):
     said = page.inner_text("#view .costs")
     assert page.evaluate(TOPS) == tops
     assert "The connection is back" in said and "soon repeats itself" in said
-    assert figure(page, "exact") == 1 and ", without the cut." in headline(page)
+    assert figure(page, "exact") == 1 and " while connected." in headline(page)
     known = page.locator(".legend .confirmed").is_visible()
     assert known == bool(page.locator(f"{TEXT} .confirmed").count())
     assert page.locator(".legend .changed").is_visible() and page.evaluate(STRUCK, LANE)

@@ -35,13 +35,13 @@ def test_what_is_close_and_what_is_not_known_is_said():
     assert verdict([close, EAGLE])[0] == "Too close to call: MoA N=0 1.04 × EAGLE-2’s speed."
     plain = row_of("vanilla", (1,) * 3, (80, 79, 81))
     said = verdict([close, EAGLE, plain])
-    assert said[0] == f"{level}: too close to call." and len(said) == 2
+    assert said[0] == f"{level}; which is faster is too close to call." and len(said) == 2
     plain = row_of("vanilla", (1,) * 3, (100, 95, 101))  # touches the second's range alone
     wide = row_of("eagle2", (3.0,) * 3, (103, 100, 106))
     assert verdict([close, wide, plain])[1] == "EAGLE-2 may gain nothing over plain"
     # The fastest touches plain decoding's range; the other, which it touches too, does not.
     near = row_of("moa-n0", (3.6,) * 3, (103, 102, 104))
-    assert ": too close to call" in verdict([near, wide, plain])[0]
+    assert "too close to call" in verdict([near, wide, plain])[0]
     behind = replace(FAST, rate=wide.rate)
     assert verdict([behind, FAST_EAGLE])[0] == "EAGLE-2 was the fastest, at 1.17 × MoA N=0’s speed."
     plain = row_of("vanilla", (1,) * 3, (50, 49, 51))

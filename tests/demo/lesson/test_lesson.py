@@ -62,7 +62,7 @@ def trace(tree, path, choices):
 )  # fmt: skip
 def test_a_cycle_is_said_and_drawn(trial, tree, path, choices, said):
     found = json.loads(drawn(trial, trace(tree, path, choices)))
-    assert found["said"].startswith("MoA N=1: ") and said in found["said"]
+    assert found["said"].startswith("MoA N=1, after “w”: ") and said in found["said"]
     assert found["said"].endswith("target was." if trial != "draft" else "drafter was.")
     assert found["judged"] == (trial != "draft")
     [cycle] = found["cycles"]

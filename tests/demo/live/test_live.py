@@ -101,7 +101,7 @@ def test_who_waits_is_told_and_too_many_are_refused(page, engine):
     assert "yours starts next" in said["said"] and end["end"] == "length"
     assert page.trace.about["method"] == "vanilla"
     [*_, last] = page.ask("measure", method="moa")
-    assert "another visitor" in last["step"] and last["share"] is None
+    assert "Another visitor" in last["step"] and last["share"] is None
     for number in range(MOST_WAITING):
         engine.worker.waiting.add(str(number))
     [said] = page.ask("run")

@@ -102,13 +102,14 @@ def test_the_conclusion_says_whether_drafting_pays(methods, fastest, said, monke
     gains = [f"{one:.2f}" for one in sorted(found_in(methods))]
     ends = " to ".join(dict.fromkeys((gains[0], gains[-1])))
     whole, *points = conclusion(recording(**methods))
-    counts = re.search(r"of (\d+) methods?, (.+) \(", whole)
+    counts = re.search(r"of (\d+) methods? here, (.+) \(", whole)
     if counts:
         assert sum(map(int, re.findall(r"\d+", counts[2]))) == int(counts[1]) == len(gains)
     assert ("Guessing ahead makes the target " in whole) == (not counts) and f"{ends} ×" in whole
-    assert whole.endswith(f"; the fastest: {fastest}.") if fastest else "fastest" not in whole
+    assert whole.endswith(f"; {fastest} is the fastest.") if fastest else "fastest" not in whole
     both = {"moa_n0", "vanilla"} <= methods.keys()
-    kinds = "By kind of prompt, MoA N=0 has 1.17 to 1.18 ×; on the one prompt in Live, 1.50 ×."
+    kinds = "By kind of prompt, MoA N=0 has 1.17 × (b) to 1.18 × (a); "
+    kinds += "on the one prompt in Live, 1.50 ×."
     assert points == [*said, *[kinds] * both]
 
 
