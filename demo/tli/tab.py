@@ -143,10 +143,9 @@ def gains_html(found: Recording, sized: Recording | None = None, chosen: int = 0
 def _amount(found: Recording | None) -> str:
     if not found:
         return ""
+    prompts = f", {many(found.methods[VANILLA]['prompts'], 'prompt')}"
     most = found.results["settings"].get("max_new_tokens")
-    return f", {many(found.methods[VANILLA]['prompts'], 'prompt')}" + f" × {most} tokens" * bool(
-        most
-    )
+    return f"{prompts} × {most} tokens" if most else prompts
 
 
 def source(found: Recording) -> str:
