@@ -25,7 +25,7 @@ AT_LEAST |= {"row_length": 2}  # of all other numbers, 0
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    kinds = parser.add_subparsers(dest="kind", required=True, metavar="drafters|export")
+    kinds = parser.add_subparsers(dest="kind", required=True, metavar="drafters|export|words")
 
     def command(name: str, text: str) -> argparse.ArgumentParser:
         return kinds.add_parser(name, help=text, description=text, formatter_class=Help)
@@ -33,6 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     what = "Train drafters for a target, on its own answers."
     _add_training(command("drafters", what))
     _add_export(command("export", "Write trained drafters in eight bits, of a run that may go on."))
+    _add_words(command("words", "Let trained drafters draft fewer words, with the same weights."))
 
 
 def _add(group: Any, name: str, default: Any, text: str, **more: Any) -> None:
@@ -93,8 +94,18 @@ def _add_export(parser: argparse.ArgumentParser) -> None:
     _add(parser, "target", str, f"{SPEC}; default: {TARGET}")
 
 
+def _add_words(parser: argparse.ArgumentParser) -> None:
+    _add(parser, "drafters", path, "folder that holds a folder of each", required=True)
+    _add(parser, "text", path, "own_text.npz of a training run, in which words are counted",
+         required=True)  # fmt: skip
+    _add(parser, "draft-vocabulary", int, "how many, the most frequent", required=True)
+    _add(parser, "out", path, "folder for a folder of each", required=True)
+
+
 def run(options: argparse.Namespace) -> None:
     _check(options)
+    if options.kind == "words":
+        return _words(options)
     if options.kind == "export":
         return _export(options)
     try:
@@ -114,7 +125,7 @@ def _check(options: argparse.Namespace) -> None:
             wanted = "above 0" if above else f"at least {least}"
             raise UserError(f"--{name.replace('_', '-')} must be a finite number, {wanted}.")
     check_folder(options.out)
-    if options.kind == "export":
+    if options.kind != "drafters":
         return
     if (options.updates is None) == (options.minutes is None):
         raise UserError("Say how long to train: give either --updates or --minutes.")
@@ -171,6 +182,15 @@ def _export(options: argparse.Namespace) -> None:
 
     target = load_target(options.target, "float32", "cpu")
     names = export(target, options.trained, options.out)
+    print(f"Written: {', '.join(str(options.out / name) for name in names)}.")
+
+
+def _words(options: argparse.Namespace) -> None:
+    from moa_core.train.words import keep_words
+
+    if not options.draft_vocabulary:
+        raise UserError("--draft-vocabulary must be at least 1.")
+    names = keep_words(options.drafters, options.text, options.draft_vocabulary, options.out)
     print(f"Written: {', '.join(str(options.out / name) for name in names)}.")
 
 
