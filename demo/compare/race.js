@@ -29,9 +29,17 @@ export function mount({ element, props, watch }) {
   function bar({ label, colour, seconds: took, range, over, tau }, longest) {
     const place = el("span", "place");
     const fill = el("progress", "", "", { ariaLabel: label, value: 1 });
-    fill.style.width = `${(100 * took) / longest}%`;
-    const time = add(el("span", "time", seconds(took)), el("small", "", props.value.recorded ? "" : range));
-    const row = add(el("li", "track"), el("span", "name", label), fill, time, el("span", "over", over));
+    const share = (value) => `${(100 * value) / longest}%`;
+    fill.style.width = share(took);
+    const whole = add(el("span", "whole"), fill);
+    const time = add(el("span", "time", seconds(took)), el("small"));
+    if (range && !props.value.recorded) {
+      time.lastChild.textContent = range.map((end) => end.toFixed(1)).join(" to ");
+      const whisker = el("span", "whisker");
+      [whisker.style.left, whisker.style.width] = [share(range[0]), share(range[1] - range[0])];
+      add(whole, whisker);
+    }
+    const row = add(el("li", "track"), el("span", "name", label), whole, time, el("span", "over", over));
     add(tracks, add(row, el("span", "tau", tau), place));
     row.style.setProperty("--lane", colour);
     return { fill, place };
@@ -54,7 +62,7 @@ export function mount({ element, props, watch }) {
     root.hidden = !race;
     if (!race) return;
     root.dataset.race = race.id;
-    const longest = Math.max(...race.lanes.map((one) => one.seconds));
+    const longest = Math.max(...race.lanes.map(({ seconds: took, range }) => Math.max(took, race.recorded ? 0 : (range?.[1] ?? 0))));
     const drawn = race.lanes.map((one) => bar(one, longest));
     if (race.measuring) {
       root.dataset.state = "measuring";
@@ -69,7 +77,7 @@ export function mount({ element, props, watch }) {
     const which = race.repeats > 1 ? `the median of its ${race.repeats} runs` : "its run";
     const level = lanes.some(({ rank }) => sharing(rank)) ? " Too close to call; more repeats may tell them apart." : "";
     const whose = `${race.recorded ? "Recorded with" : "Run with"} the prompt “${race.prompt}”`;
-    note.textContent = `A shorter bar is faster. Each ran alone; ${which} is replayed in real time.${race.repeats > 1 && !race.recorded ? " Below its time: from the fastest to the slowest." : ""}${level} ${whose}`;
+    note.textContent = `A shorter bar is faster. Each ran alone; ${which} is replayed in real time.${race.repeats > 1 && !race.recorded ? " Below its time, and as a line over its bar: from the fastest to the slowest." : ""}${level} ${whose}`;
     player.seek(Infinity);
     if (!calm.matches) watchFor();
   }

@@ -2,9 +2,9 @@
 
 The value is {"id": changes with each race, "repeats": counted runs of each, "prompt": of all runs,
 "recorded": whether it came with the program, "lanes": [{"label", "colour", "seconds", "range":
-seconds of the fastest and the slowest run, in words; "over", "tau": speed over plain decoding's,
-and tokens per call, in words; "lines": of the run (common/tokens/view.py), "rank": its place, from
-0; None after single runs, which cannot tell}]}.
+seconds of the fastest and the slowest run, None after single runs; "over", "tau": speed over plain
+decoding's, and tokens per call, in words; "lines": of the run (common/tokens/view.py), "rank": its
+place, from 0; None after single runs, which cannot tell}]}.
 While runs are still to come, it has "measuring", and no lane has lines or a rank.
 """
 
@@ -51,11 +51,11 @@ def _bars(rows: Sequence[Row]) -> list[dict[str, Any]]:
     ]  # fmt: skip
 
 
-def _range(row: Row) -> str:
+def _range(row: Row) -> tuple[float, float] | None:
     if not row.rate or not row.rate.known:
-        return ""
+        return None
     tokens = row.rate.middle * sum(row.trace.seconds.values())
-    return f"{tokens / row.rate.high:.1f} to {tokens / row.rate.low:.1f}"
+    return tokens / row.rate.high, tokens / row.rate.low
 
 
 def recorded_race() -> dict[str, Any] | None:

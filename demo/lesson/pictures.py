@@ -20,12 +20,14 @@ def lossless() -> str:
     return svg(
         "lossless", "The same text in fewer target calls",
         "Above, the target alone writes six tokens in six calls. Below, with a drafter, the "
-        "same six tokens take two calls: each gains two accepted drafts and a bonus.",
-        214, text(6, 18, "target alone: six calls"), row(28, ("sure",) * 6), alone,
+        "same six tokens take two calls: each gains two accepted drafts and a bonus. The first "
+        "call also rejects a wrong draft, “dog”: the target’s own token takes its place.",
+        244, text(6, 18, "target alone: six calls"), row(28, ("sure",) * 6), alone,
         text(6, 120, "with a drafter: two calls, the same words"),
         row(130, ("accepted", "accepted", "bonus") * 2),
-        brace(8, 174, 160, "1: two drafts ✓, one bonus"),
-        brace(182, 348, 160, "2: two drafts ✓, one bonus"),
+        box(122, 162, 54, "dog ✗", "rejected"),
+        brace(8, 174, 192, "1: two drafts ✓, one ✗, bonus"),
+        brace(182, 348, 192, "2: two drafts ✓, bonus"),
     )  # fmt: skip
 
 

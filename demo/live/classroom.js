@@ -1,6 +1,6 @@
 // Class mode (?class=1): the lesson's steps, one at a time, above the stage.
 import { add, button, clamped, el, modified, OWN } from "../common/static/dom.js";
-import { follow, outside, prompted, seen, settled, veil } from "./run.js";
+import { follow, levels, outside, prompted, seen, settled, veil } from "./run.js";
 
 const KEYS = { PageDown: 1, ArrowRight: 1, PageUp: -1, ArrowLeft: -1 }; // those of a clicker, too
 
@@ -20,7 +20,7 @@ export function classroom(header, given) {
     const step = steps[at];
     const name = el("b", "", `${at + 1} of ${steps.length}, ${step.title}. `);
     words.replaceChildren(add(el("small"), name, answered ? step.question : step.ask + about()));
-    words.append(answered ? el("p", "answer", step.answer) : el("p", "", step.question));
+    words.append(answered ? el("p", "answer", step.answer + here()) : el("p", "", step.question));
     header.closest(".class-mode").dataset.step = at + 1; // the style sheet shows what each is about
     if (step === END && answered) picture.replaceChildren(add(el("ol"), ...seen().map((line) => el("li", "", line))));
     else draw(step.pictures);
@@ -32,6 +32,7 @@ export function classroom(header, given) {
   };
   // The first step has no box of the prompt, which would invite another question.
   const about = () => (!at && prompted() ? ` Prompt: “${prompted()}”` : "");
+  const here = () => (!at && levels() ? ` Here: ${levels()}.` : "");
   let chosen = 0; // N
   const draw = (pictures) => {
     picture.innerHTML = pictures[Math.min(chosen, pictures.length - 1)] ?? ""; // the lesson's own

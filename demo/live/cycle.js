@@ -78,6 +78,13 @@ export class Cycle {
     this.tree.fit(this.root.closest(".class-mode") ? 4.5 : 1.35);
   }
 
+  /** Of the tree that is shown, below its root; 0 without one. */
+  get levels() {
+    const depths = [];
+    (this.line?.tree?.parents ?? []).forEach((parent, node) => depths.push(node ? depths[parent] + 1 : 0));
+    return Math.max(0, ...depths);
+  }
+
   /** Whether the target's verdict is hidden. */
   veil(on) {
     this.#veiled = on;

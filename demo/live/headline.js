@@ -32,13 +32,22 @@ export function remarks({ drafter, complete }) {
   return [complete && repeats(drafter.view.written), ENDINGS[drafter.ended?.end], by].filter(Boolean);
 }
 
-/** In sentences: how many guesses were right, what that saved, what it cost, and what a cut did. */
+/** In sentences: how many guesses were right, what that saved, what it cost, what a cut did, and the rival. */
 export function summary(stage) {
   const { drafter } = stage;
   const [right, wrong] = drafter.guesses;
   const saved = drafter.ended ? plainly([...calls(stage), ...text(stage)]).replace(/\.? ?$/, ".") : "";
   const guesses = `A wrong guess costs time, but changes no word: the target accepted ${right} of ${right + wrong}.`;
-  return [right + wrong && guesses, saved, gain(stage), drafter.view.link].filter(Boolean);
+  return [right + wrong && guesses, saved, gain(stage), drafter.view.link, rivalry(stage)].filter(Boolean);
+}
+
+// Tokens and time of a call against EAGLE-2's, and which was faster; "" before both were measured.
+function rivalry({ drafter, measured }) {
+  const [ours, theirs] = [drafter.head?.method, "eagle2"].map((name) => measured?.lanes.find(({ method }) => method === name));
+  if (!ours || !theirs || ours === theirs || drafter.view.link) return "";
+  const over = measured.over.eagle2;
+  const faster = typeof over === "number" ? `${drafter.head.label} was ${over.toFixed(2)}× as fast` : over ? `${drafter.head.label} was ${over}` : "which was faster is too close to call";
+  return `Against EAGLE-2: ${ours.tau.toFixed(2)} tokens a call to its ${theirs.tau.toFixed(2)}, ${call(ours).toFixed(0)} ms a call to its ${call(theirs).toFixed(0)}; ${faster}.`;
 }
 
 /** The words of a headline's parts. */

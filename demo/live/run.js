@@ -328,6 +328,9 @@ export function settled() {
 /** The prompt of the run that is shown. */
 export const prompted = () => stage?.drafter.head?.prompt;
 
+/** Of the tree that is shown. */
+export const levels = () => stage?.cycle.levels ?? 0;
+
 /** In a lesson: hides the target's verdicts. */
 export const veil = (on) => stage?.veil(on);
 

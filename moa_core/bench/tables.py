@@ -14,7 +14,7 @@ from typing import Any
 from moa_core.bench.link import DIRECT, LOCAL
 from moa_core.bench.methods import PEERS
 from moa_core.bench.records import ALL, FOLDER, LINK_FOLDER, PHASES, phase_times, read
-from moa_core.drafters.names import VANILLA, label
+from moa_core.drafters.names import LOOKUP, VANILLA, label
 
 PRECISIONS = "float32", "int8"
 ROWS = {"target": "The target itself", "stream": "Plain, streamed"}
@@ -25,6 +25,7 @@ RANGES = {"0": "up to 127", "128": "128 to 255", "256": "256 to 511", "512": "51
           "1024": "from 1024"}  # fmt: skip
 SETS = {"mt_bench": "MT-bench", "humaneval": "HumanEval", "gsm8k": "GSM8K", "alpaca": "Alpaca",
         "sum": "summaries", "qa": "questions"}  # fmt: skip
+WORDS = {16_384: "{}-16384", 8_192: "{}-8192", 4_096: "{}"}  # drafters by their words
 BLOCK = re.compile(r"(<!-- table: (\w+) -->\n\n?).*?(\n?<!-- end -->)", re.S)
 
 Rows = list[list[str]]
@@ -170,6 +171,22 @@ def tandem() -> Rows:
     return by_method(of, columns)
 
 
+def words() -> Rows:
+    """With lookup, by the number of words that drafters may draft: tau, milliseconds of drafting in
+    an average cycle, and speed over plain decoding's."""
+
+    def drafting(methods: Methods, name: str) -> str:
+        return _number(phase_times(methods[name])["draft"], 1)
+
+    of, rows = _file("words"), [["words"], *([f"{count:,}"] for count in WORDS)]
+    for drafter in ("moa-n0", "eagle3"):
+        for heading, cell in {"τ": TAU, "draft, ms": drafting, "× plain": GAIN}.items():
+            rows[0].append(f"{heading}, {label(drafter)}")
+            for row, name in zip(rows[1:], WORDS.values(), strict=True):
+                row.append(cell(of, name.format(drafter) + LOOKUP))
+    return rows
+
+
 def chains() -> Rows:
     """Tau of drafts that are one chain of four or of eight tokens, not a tree."""
     each = {size: _file(f"chain-{size}") for size in ("4", "8")}
@@ -230,8 +247,8 @@ def contexts() -> Rows:
 
 
 TABLES = {of.__name__: of for of in (
-    overall, same_tree, auto_trees, programs, avx2, tandem, chains, cycles, positions, every_prompt,
-    contexts, delays, offline, answers,
+    overall, same_tree, auto_trees, programs, words, avx2, tandem, chains, cycles, positions,
+    every_prompt, contexts, delays, offline, answers,
 )}  # fmt: skip
 
 

@@ -1,5 +1,7 @@
 """Class mode, taught with as a teacher would: by keys, on a large screen, and left again."""
 
+import re
+
 from demo.lesson.text import STEPS
 from tests.browser.conftest import keep_picture
 from tests.browser.driving import HIDDEN, LANE, PLAIN, STORY, TEXT, TREE, headline, press, run
@@ -35,6 +37,7 @@ def test_in_class_there_is_what_a_lesson_needs(open_page):
     assert not any(page.locator(place).first.is_visible() for place in after)
     press(page, "Show answer")
     assert STEPS[0].question in steps.inner_text() and STEPS[0].answer in steps.inner_text()
+    assert re.search(r" Here: [1-9]\d?\.$", page.inner_text(".class-steps .answer"))
     page.wait_for_selector(f"{TREE}[data-phase=kept]")
     assert all(page.locator(place).first.is_visible() for place in after)
     press(page, "Hide answer")
@@ -101,3 +104,7 @@ def test_in_class_there_is_what_a_lesson_needs(open_page):
         f"#stage[data-run=recorded] {LANE.removeprefix('#view ')}[data-state=done]"
     )
     assert page.locator("#prompt textarea").input_value() != STORY  # and with its prompt
+    for _ in STEPS:
+        page.keyboard.press("PageDown")
+    press(page, "Show answer")  # also tells the rival's figures, where both were measured
+    assert "Against EAGLE-2: " in page.locator(".class-picture li").last.inner_text()

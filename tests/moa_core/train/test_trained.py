@@ -19,6 +19,8 @@ from moa_core.text import prompt_ids
 from moa_core.train.drafters import Plan, export, fresh, train_drafters
 from moa_core.train.loop import Machine, Schedule
 from moa_core.train.losses import Weights
+from moa_core.train.own_text import load
+from moa_core.train.words import keep_words
 from tests.moa_core.train.conftest import PROMPTS, logged, train
 from tests.models import SHAPES, lossless, speaking_target, useful
 
@@ -137,3 +139,24 @@ def test_training_on_the_targets_text_leaves_drafters_that_are_accepted_more(tmp
         assert config["training"]["updates"] == 50 and config["parameters"] > 0
         trained = load_drafter(str(tmp_path / name), target)
         assert tau(trained) > tau(fresh(name, target, 0)) + 0.1, name
+
+
+def test_trained_drafters_keep_their_weights_and_the_most_frequent_of_their_words(own, tmp_path):
+    target, out = speaking_target(), tmp_path / "out"
+    train(target, own, out, 1, Plan(PROMPTS, METHODS, rows=2, row_length=48, words=60))
+    assert keep_words(out, own, 12, tmp_path / "fewer") == sorted(METHODS)
+    replies = [token for text in load(own) for token, told in zip(*text, strict=True) if told]
+    for name in METHODS:
+        folders = out / name, tmp_path / "fewer" / name
+        before, after = (load_drafter(str(folder), target) for folder in folders)
+        words, others = after.vocabulary.tolist(), set(before.vocabulary.tolist())
+        assert len(words) == 12 and others > set(words) and words == sorted(words)
+        counts = [replies.count(token) for token in words]
+        assert min(counts) >= max(replies.count(token) for token in others - set(words))
+        theirs = before.net.state_dict()
+        assert all(weight.equal(theirs[key]) for key, weight in after.net.state_dict().items())
+        drafted(target, after, "What is 3 + 4?", 12, TREE)
+    with pytest.raises(UserError, match="drafts 12 words: fewer than 13"):
+        keep_words(tmp_path / "fewer", own, 13, tmp_path / "more")
+    with pytest.raises(UserError, match="holds no folders of drafters"):
+        keep_words(tmp_path / "none", own, 13, tmp_path / "more")
