@@ -24,14 +24,14 @@ def keep_words(folder: Path, text: Path, count: int, out: Path) -> list[str]:
     names = sorted(one.parent.name for one in folder.glob("*/model.safetensors"))
     if not names:
         raise UserError(f"{folder} holds no folders of drafters.")
-    replies = [np.array(ids)[np.array(mask)] for ids, mask in own_text.load(text)]
+    told = np.concatenate([np.array(ids)[np.array(mask)] for ids, mask in own_text.load(text)])
     for name in names:
         config, tensors = read_config(folder / name), read_tensors(folder / name)
         offsets = tensors.get("d2t", torch.zeros(config["vocab_size"], dtype=torch.int))
         words = (offsets + torch.arange(len(offsets))).numpy()
         if count > len(words):
             raise UserError(f"{name} drafts {len(words):,} words: fewer than {count:,}.")
-        frequency = np.bincount(np.concatenate(replies), minlength=config["vocab_size"])[words]
+        frequency = np.bincount(told, minlength=config["vocab_size"])[words]
         kept = torch.from_numpy(np.sort(words[np.argsort(-frequency, kind="stable")[:count]]))
         tensors["d2t"] = (kept - torch.arange(count)).int()
         config["draft_vocab_size"] = count

@@ -125,7 +125,7 @@ def test_the_whole_of_it_is_on_one_screen_and_one_plain_run_follows(page):
     assert page.inner_text(f"{TREE} .caption").startswith("Most right guesses: cycle ")
     places = ("#prompt", "#run", "#stop", LANE, PLAIN, TREE, "#charts", "#cut", "#method", "#tli")
     assert page.evaluate(HIDDEN, [*places, "#view .headline"]) == []
-    assert page.evaluate("window.shifted") < 0.1 and page.evaluate("window.scrollY") == 0
+    assert page.evaluate("window.shifted") < 0.05 and page.evaluate("window.scrollY") == 0
     for _ in every_look(page):
         assert can_be_read(
             page, f"{TEXT} .accepted .mark", f"{PLAIN} .mark", ".headline", ".headline b", ".said",
