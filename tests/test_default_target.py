@@ -6,7 +6,6 @@ Needs its file, named by MOA_TARGET_FILE.
 import copy
 import os
 import sys
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -85,11 +84,3 @@ def test_page_library_and_transformers_write_the_same_tokens(target, page):
         text = target.tokenizer.decode(found, skip_special_tokens=True)
         assert asked(page, prompt, target_drafter) == text, prompt
     assert ties <= 1
-
-
-def test_four_visitors_at_once_get_their_own_texts(page):
-    prompts = PROMPTS[:4]
-    alone = [asked(page, prompt, "vanilla") for prompt in prompts]
-    with ThreadPoolExecutor(4) as pool:
-        together = list(pool.map(lambda prompt: asked(page, prompt, "ngram"), prompts))
-    assert together == alone and len(set(alone)) == 4

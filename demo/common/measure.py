@@ -85,15 +85,11 @@ def turns(methods: Sequence[str], repeats: int, tokens: int, plain: bool) -> lis
     if plain:
         found.append(Progress("plain", VANILLA, tokens))
     runs = repeats * len(methods)
-    order = [
-        (repeat, methods[(repeat + place) % len(methods)])
-        for repeat in range(repeats)
-        for place in range(len(methods))
-    ]
-    return found + [
-        Progress("run", method, tokens, 0.0, repeat + 1, repeats, run, runs)
-        for run, (repeat, method) in enumerate(order, 1)
-    ]
+    for run in range(runs):
+        repeat, place = divmod(run, len(methods))
+        method = methods[(repeat + place) % len(methods)]
+        found.append(Progress("run", method, tokens, 0.0, repeat + 1, repeats, run + 1, runs))
+    return found
 
 
 def measure(

@@ -59,11 +59,8 @@ def _wrapped(name: str) -> str:
 
     def taken(found: re.Match[str]) -> str:
         source = (path.parent / found[2]).resolve().relative_to(DEMO).as_posix()
-        return (
-            f'const {{{found[1].replace(" as ", ": ")}}} = modules["{source}"];\n'
-            if found[1]
-            else ""
-        )
+        names = (found[1] or "").replace(" as ", ": ")
+        return f'const {{{names}}} = modules["{source}"];\n'
 
     body = EXPORT.sub("", IMPORT.sub(taken, text))
     rest = re.search(r"^(?:import|export)\b.*", body, re.M)

@@ -13,7 +13,7 @@ from demo.common.elements import STOPPING, component, plot, say, words
 from demo.common.figures import about_of, leaders, listed, places
 from demo.common.measure import WARM_UP
 from demo.common.methods import VANILLA, label
-from demo.compare.race import bars_so_far, race, recorded_race, recorded_rows
+from demo.compare.race import race, recorded_race, recorded_rows, so_far
 from demo.compare.rows import Row, rows, table
 from demo.compare.run import Comparison, compare
 from demo.engine import Engine
@@ -69,7 +69,7 @@ def run(engine: Engine, comparison: Comparison, should_stop: Stop) -> Iterator[d
             changed = {"status": say(said + OLDER * (not comparison.finished), "wait", step.share)}
             if comparison.finished > shown:
                 shown = comparison.finished
-                changed |= so_far(comparison)
+                changed |= outputs_so_far(comparison)
             yield changed
     except Exception:
         yield outputs(comparison)
@@ -93,14 +93,14 @@ def outputs(comparison: Comparison) -> dict[str, Any]:
     }
 
 
-def so_far(comparison: Comparison) -> dict[str, Any]:
+def outputs_so_far(comparison: Comparison) -> dict[str, Any]:
     """What is changed by a finished run that others follow."""
     counted = f"Measuring: {comparison.finished} of {comparison.wanted} runs so far."
     return {
         "box": gr.update(visible=True),
         "details": gr.update(visible=False),
         "verdict": told([counted]),
-        "race": bars_so_far(rows(comparison)),
+        "race": so_far(rows(comparison)),
     }
 
 
@@ -134,10 +134,7 @@ def _speed(measured: Sequence[Row]) -> str:
         raced = listed([f"{whose.get(one, one)} {times[one]}" for one in ahead if one != over])
         said = f"Too close to call: {raced}{of}"
     elif len(ahead) > 1:
-        reached = [
-            f"{ahead[0]} reached {times[ahead[0]]}",
-            *(f"{one} {times[one]}" for one in ahead[1:]),
-        ]
+        reached = [f"{one} {'reached ' * (one == ahead[0])}{times[one]}" for one in ahead]
         said, of = f"{listed(reached)}{of}; which is faster is too close to call", ""
     else:
         name = whose.get(ahead[0], ahead[0])

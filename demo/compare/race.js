@@ -58,19 +58,21 @@ export function mount({ element, props, watch }) {
     mark();
     player.pause();
     tracks.replaceChildren();
-    texts.replaceChildren();
     root.hidden = !race;
     if (!race) return;
     root.dataset.race = race.id;
     const longest = Math.max(...race.lanes.map(({ seconds: took, range }) => Math.max(took, race.recorded ? 0 : (range?.[1] ?? 0))));
     const drawn = race.lanes.map((one) => bar(one, longest));
+    if (race.lanes[0].lines) {
+      texts.replaceChildren();
+      lanes = race.lanes.map((one, at) => ({ ...drawn[at], ...track(one) }));
+      together(lanes.map(({ lane }) => lane));
+    }
     if (race.measuring) {
       root.dataset.state = "measuring";
-      note.textContent = "Each bar is the median of the runs so far, and changes with the next ones. The texts follow when all runs are done.";
+      note.textContent = "Each bar is the median of the runs so far, and changes with the next ones. All are replayed together when all are done.";
       return;
     }
-    lanes = race.lanes.map((one, at) => ({ ...drawn[at], ...track(one) }));
-    together(lanes.map(({ lane }) => lane));
     finish = Math.max(...lanes.map(({ lane }) => lane.seconds));
     const sharing = (place) => place !== null && lanes.filter(({ rank }) => rank === place).length > 1;
     for (const one of lanes) one.called = one.rank === null ? "" : sharing(one.rank) ? "tie" : PLACES[one.rank];

@@ -5,7 +5,8 @@ The value is {"id": changes with each race, "repeats": counted runs of each, "pr
 seconds of the fastest and the slowest run, None after single runs; "over", "tau": speed over plain
 decoding's, and tokens per call, in words; "lines": of the run (common/tokens/view.py), "rank": its
 place, from 0; None after single runs, which cannot tell}]}.
-While runs are still to come, it has "measuring", and no lane has lines or a rank.
+While runs are still to come, it has "measuring", and no lane has a rank; once each method has run
+twice, no lane has lines either, which are much to send: the texts stay.
 """
 
 from collections.abc import Sequence
@@ -28,25 +29,27 @@ def race(rows: Sequence[Row]) -> dict[str, Any]:
     rates = {row.method: row.rate for row in rows if row.rate}
     found = places(rates) if runs > 1 else {}
     lanes = [
-        {**lane, "lines": feed_of(row.trace, row.method), "rank": found.get(row.method)}
-        for row, lane in zip(rows, _bars(rows), strict=True)
+        {**lane, "rank": found.get(row.method)}
+        for row, lane in zip(rows, _lanes(rows, lines=True), strict=True)
     ]
     prompt = rows[0].trace.about.get("prompt", "")
     return {"id": token_hex(4), "repeats": runs, "prompt": prompt, "lanes": lanes}
 
 
-def bars_so_far(rows: Sequence[Row]) -> dict[str, Any]:
-    """The view's value while runs are still to come: bars alone, which are little to send."""
-    return {"id": token_hex(4), "measuring": True, "lanes": _bars(rows)}
+def so_far(rows: Sequence[Row]) -> dict[str, Any]:
+    """The view's value while runs are still to come."""
+    lanes = _lanes(rows, lines=min(row.runs for row in rows) == 1)
+    return {"id": token_hex(4), "measuring": True, "lanes": lanes}
 
 
-def _bars(rows: Sequence[Row]) -> list[dict[str, Any]]:
+def _lanes(rows: Sequence[Row], lines: bool) -> list[dict[str, Any]]:
     plain = next((row.rate for row in rows if row.method == VANILLA), None)
     return [
         {"label": row.label, "colour": colour(row.method),
          "seconds": sum(row.trace.seconds.values()), "range": _range(row),
          "over": f"{row.rate.over(plain).middle:.2f} × plain" if row.rate and plain else "",
-         "tau": f"{row.tau.middle:.2f} tokens per call" if row.tau else ""}
+         "tau": f"{row.tau.middle:.2f} tokens per call" if row.tau else "",
+         **({"lines": feed_of(row.trace, row.method)} if lines else {})}
         for row in rows
     ]  # fmt: skip
 

@@ -83,19 +83,19 @@ def table(rows: Sequence[Row], greedy: bool = True) -> pd.DataFrame:
 
 
 def _shown(row: Row, greedy: bool, plain: Spread | None) -> dict[str, str]:
-    how = "greedy" if greedy else "sampling"
+    how, rate = "greedy" if greedy else "sampling", row.rate
     drafted, accepted = drafts(row.trace)
+    share = f"{accepted} of {drafted} ({100 * accepted / drafted:.0f} %)" if drafted else "–"
+    ranged = f"{rate.middle:.1f} ({rate.low:.1f}–{rate.high:.1f})" if rate else "–"
     return {
         "Method": row.label,
         "τ": f"{row.tau.middle:.2f}" if row.tau else "–",
-        "Tokens/s (min–max)": _ranged(row.rate),
+        "Tokens/s (min–max)": ranged,
         "Decoding alone": f"{row.decoding.middle:.1f}" if row.decoding else "–",
         "Model calls": str(row.trace.target_calls),
-        "Guesses accepted": _share(accepted, drafted),
+        "Guesses accepted": share,
         f"Same text as plain {how}?": _sameness(row),
-        "Speed-up over plain": f"{row.rate.over(plain).middle:.2f} ×"
-        if row.rate and plain
-        else "–",
+        "Speed-up over plain": f"{rate.over(plain).middle:.2f} ×" if rate and plain else "–",
         "Tree": _tree(row),
         "Runs": str(row.runs),
     }
@@ -106,14 +106,6 @@ def _tree(row: Row) -> str:
     mean = drafts(row.trace)[0] / row.cycles if row.cycles > 0 else 0
     auto = row.tree is not None and row.tree.auto
     return f"auto, {mean:.1f} guesses" if auto else str(row.tree or "–")
-
-
-def _share(accepted: int, drafted: int) -> str:
-    return f"{accepted} of {drafted} ({100 * accepted / drafted:.0f} %)" if drafted else "–"
-
-
-def _ranged(one: Spread | None) -> str:
-    return f"{one.middle:.1f} ({one.low:.1f}–{one.high:.1f})" if one else "–"
 
 
 def _sameness(row: Row) -> str:

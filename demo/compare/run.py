@@ -64,11 +64,18 @@ def compare(engine: Engine, comparison: Comparison, should_stop: Stop) -> Iterat
     methods = comparison.methods
     requests = {method: comparison.request(method) for method in methods}
     try:
-        yield from measure(engine, requests, comparison, should_stop, VANILLA not in methods)
+        for step in measure(engine, requests, comparison, should_stop, VANILLA not in methods):
+            _put_into_words(engine, comparison)
+            yield step
     finally:  # what is finished can be shown though a run fails
-        for traces in filter(None, comparison.traces.values()):
-            record_words(middle(traces), engine.target(comparison.asked.target).tokenizer)
+        _put_into_words(engine, comparison)
     comparison.parted = partings(engine, comparison)
+
+
+def _put_into_words(engine: Engine, comparison: Comparison) -> None:
+    for traces in filter(None, comparison.traces.values()):
+        if "words" not in (trace := middle(traces)).about:
+            record_words(trace, engine.target(comparison.asked.target).tokenizer)
 
 
 def partings(engine: Engine, comparison: Comparison) -> dict[str, Exactness]:

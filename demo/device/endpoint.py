@@ -102,8 +102,8 @@ class Device:
         async with self._loading:
             if name not in self._drafters:
                 made = await run_in_threadpool(lambda: pack(target, self._load(name)))
-                self._drafters[name] = made.facts
-                self._parts |= made.parts
+                self._drafters[name], parts = made
+                self._parts |= parts
         return self._drafters[name]
 
     async def _loaded(self) -> Target:

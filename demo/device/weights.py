@@ -7,7 +7,7 @@ in common: the runtime, the head, the words.
 import gzip
 import json
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from functools import cache
 from hashlib import sha256
 from typing import Any
@@ -28,21 +28,14 @@ FORMAT = 4
 MOST = 48_000_000  # bytes of weights
 PART = 1 << 20  # bytes of a part, before gzip: what is lost with a connection
 BYTES = {char: byte for byte, char in bytes_to_unicode().items()}
-Parts = dict[str, bytes]
+Parts = dict[str, bytes]  # with gzip, by their hash
 
 
-@dataclass(frozen=True)
-class Download:
-    """Facts: see `pack`. Parts: with gzip, by their hash."""
+def pack(target: Target, drafter: Drafter) -> tuple[dict[str, Any], Parts]:
+    """Facts and parts of the download for one drafter of one target. UserError for one that a
+    browser cannot run.
 
-    facts: dict[str, Any]
-    parts: Parts
-
-
-def pack(target: Target, drafter: Drafter) -> Download:
-    """The download for one drafter of one target. UserError for one that a browser cannot run.
-
-    Its facts have the parts of each file, as [hash, bytes, bytes with gzip]: `runtime`; the graph
+    The facts have the parts of each file, as [hash, bytes, bytes with gzip]: `runtime`; the graph
     `draft` with its weights `head` and `layers`; `words`, the bytes of each token, a
     character a byte; and `vocabulary`, the ids of the tokens that it drafts.
     """
@@ -69,7 +62,7 @@ def pack(target: Target, drafter: Drafter) -> Download:
         "special": special,
         "files": {"runtime": runtime, **files},
     }
-    return Download(facts, parts)
+    return facts, parts
 
 
 @cache

@@ -62,14 +62,9 @@ def training() -> str:
     cross = line(332, 57, 162, 57, "drafter to") + "".join(
         line(194 + 46 * at, 88, 194 + 46 * at, 57, "drafter") for at in range(4)
     )
-    back = (
-        line(332, 114, 332, 134)
-        + line(332, 134, 23, 134)
-        + "".join(
-            line(x + (17 if x < 174 else 20), 134, x + (17 if x < 174 else 20), 115, "to")
-            for x in places[:-1]
-        )
-    )
+    ends = [x + (17 if x < 174 else 20) for x in places[:-1]]
+    back = line(332, 114, 332, 134) + line(332, 134, 23, 134)
+    back += "".join(line(x, 134, x, 115, "to") for x in ends)
     return svg(
         "training", "Where the memory ends",
         "Four verified tokens with memory, then a boundary, then four guesses. Every guess looks "

@@ -107,7 +107,10 @@ def _overview() -> str:
         f'<li>{number} <a href="#how-{step.id}">{escape(step.title)}</a></li>'
         for number, step in enumerate(STEPS, 1)
     )
-    about = "Seven short steps, each with a question: open it for the answer."
+    about = (
+        "Seven short steps, each with a question: open it for the answer. Steps 1 to 3 and 7 tell "
+        "the idea; 4 to 6 look into the models."
+    )
     return f"<p>{about}</p><nav aria-label='Steps'><ol>{steps}</ol></nav>"
 
 

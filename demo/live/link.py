@@ -170,11 +170,11 @@ class Visitor:
         engine, after = self._engine, asked.get("after")
         request = request_from(asked.get("settings"))
         lane = "plain" if asked.get("lane") == "plain" else "drafter"
-        if lane == "plain":
+        if lane == "plain":  # the run before it, this page's own, may not have left yet
             request = requests_for(engine, request)["vanilla"]
         elif len(engine.worker.waiting) >= MOST_WAITING:
             raise UserError("Too many visitors are waiting: try again in a minute.")
-        if words := waiting(engine):
+        elif words := waiting(engine):
             say({"said": words, "kind": "wait"})
         who = token_hex(8)  # not the visitor: the job before this one may not be over
         engine.worker.waiting.add(who)

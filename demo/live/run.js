@@ -194,6 +194,7 @@ function finish(how) {
 }
 
 function refused({ said, kind }) {
+  if (kind === "wait") return stage.waits(said);
   status(said, kind);
   if (kind !== "error") return;
   opening = false;

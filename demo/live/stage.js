@@ -68,11 +68,12 @@ export class Stage {
     const rejected = this.rejected = press("Show", "Show rejected guesses", () => {
       const verb = this.drafter.root.classList.toggle("with-rejected") ? "Hide" : "Show";
       Object.assign(rejected, { textContent: verb, ariaLabel: `${verb} rejected guesses` });
+      this.tell();
     });
     rejected.title = "In the text: of each model call, the likeliest guesses that were wrong";
     const seen = (place) => () => this.drafter.view.text.querySelectorAll(place).length;
     this.key = [
-      ["accepted", "guessed right", seen(".accepted:not(.confirmed)")], ["rejected", "guessed wrong", () => this.drafter.guesses[1]],
+      ["accepted", "guessed right", seen(".accepted:not(.confirmed)")], ["rejected", "guessed wrong", () => this.#wrong],
       ["plain", "the target’s own", seen(".first, .bonus:not(.confirmed)")],
       ["offline", "unchecked, may be wrong", seen(".offline")], ["confirmed", "confirmed by the target", seen(".confirmed")],
       ["changed", "corrected by the target", seen(".changed")],
@@ -149,6 +150,13 @@ export class Stage {
     this.player.seek(Infinity);
     this.#show(this.#best);
     this.#buttons();
+  }
+
+  /** A run waits for its turn: said where its text will come, so that nothing moves. */
+  waits(words) {
+    this.coming = words;
+    this.drafter.empty(words);
+    this.tell();
   }
 
   /** The connection was cut, or restored: before the first token, only these words tell. */
@@ -275,6 +283,13 @@ export class Stage {
   }
 
   // ---- words ----
+
+  // How many guesses were wrong, and of these, how many the text shows.
+  get #wrong() {
+    const all = this.drafter.guesses[1];
+    const shown = this.drafter.view.text.querySelectorAll(".with-rejected .token.rejected").length;
+    return shown && shown < all ? `${shown} of ${all}` : all;
+  }
 
   get complete() {
     return this.both.every(({ ended, whole }) => ended && whole);

@@ -25,6 +25,12 @@ RANGES = {"0": "up to 127", "128": "128 to 255", "256": "256 to 511", "512": "51
           "1024": "from 1024"}  # fmt: skip
 SETS = {"mt_bench": "MT-bench", "humaneval": "HumanEval", "gsm8k": "GSM8K", "alpaca": "Alpaca",
         "sum": "summaries", "qa": "questions"}  # fmt: skip
+PROCESSORS = {
+    "AMX": "amx",
+    "AVX512-VNNI": "auto-trees",
+    "AVX512-VNNI, again": "programs",
+    "AVX2": "avx2",
+}  # recordings on each
 WORDS = {16_384: "{}-16384", 8_192: "{}-8192", 4_096: "{}"}  # drafters by their words
 BLOCK = re.compile(r"(<!-- table: (\w+) -->\n\n?).*?(\n?<!-- end -->)", re.S)
 
@@ -80,17 +86,14 @@ TAU, SPEED, GAIN = figure("tau"), figure("tokens_per_second", 1), figure("speedu
 
 
 def overall() -> Rows:
-    """Per precision: tau with one tree for all; speed with automatic trees. Of other programs, both
-    are those of a recording of their own."""
-    columns, names, peers = list[tuple[str, Methods, Cell]](), dict[str, Any](), list[str]()
+    """Per precision: tau with one tree for all; speed with automatic trees."""
+    columns, names = list[tuple[str, Methods, Cell]](), dict[str, Any]()
     for precision in PRECISIONS:
-        lengths, speeds = recorded("same-tree", precision), recorded("auto-trees", precision)
-        others = {name: of for name, of in recorded("programs", precision).items() if name in PEERS}
-        columns += [(f"τ, {precision}", lengths | others, TAU)]
-        columns += [("tokens/s", speeds | others, SPEED), ("× plain", speeds | others, GAIN)]
+        speeds = recorded("auto-trees", precision)
+        columns += [(f"τ, {precision}", recorded("same-tree", precision), TAU)]
+        columns += [("tokens/s", speeds, SPEED), ("× plain", speeds, GAIN)]
         names |= speeds
-        peers += others
-    return by_method([*names, *peers], columns)
+    return by_method(names, columns)
 
 
 def same_tree() -> Rows:
@@ -151,8 +154,25 @@ def auto_trees() -> Rows:
 
 def avx2() -> Rows:
     """The same on a processor without VNNI: tau, whole runs, and speed over plain decoding's."""
-    names = recorded("avx2") | recorded("avx2", "int8")
-    return by_precision("avx2", {"τ": TAU, "tokens/s": SPEED, "× plain": GAIN}, names)
+    return _elsewhere("avx2")
+
+
+def amx() -> Rows:
+    """The same on a processor with AMX."""
+    of = recorded("amx", "int8")
+    return by_method(of, [("τ, int8", of, TAU), ("tokens/s", of, SPEED), ("× plain", of, GAIN)])
+
+
+def processors() -> Rows:
+    """With lookup and beside other programs, in int8: whole runs' speed over plain decoding's."""
+    names = f"moa-n0{LOOKUP}", f"eagle3{LOOKUP}", "llama-cpp-q8", "openvino"
+    columns = [(heading, recorded(name, "int8"), GAIN) for heading, name in PROCESSORS.items()]
+    return by_method(names, columns)
+
+
+def _elsewhere(name: str) -> Rows:
+    cells = {"τ": TAU, "tokens/s": SPEED, "× plain": GAIN}
+    return by_precision(name, cells, recorded(name) | recorded(name, "int8"))
 
 
 def programs() -> Rows:
@@ -247,8 +267,8 @@ def contexts() -> Rows:
 
 
 TABLES = {of.__name__: of for of in (
-    overall, same_tree, auto_trees, programs, words, avx2, tandem, chains, cycles, positions,
-    every_prompt, contexts, delays, offline, answers,
+    overall, processors, same_tree, auto_trees, programs, words, amx, avx2, tandem, chains, cycles,
+    positions, every_prompt, contexts, delays, offline, answers,
 )}  # fmt: skip
 
 

@@ -185,7 +185,7 @@ class Graph:
         for part, name in zip(parts[1:], (f"{cache}.keys", f"{cache}.values"), strict=True):
             shape = 1, groups, f"{cache} slots", size
             kept, where = self.input(name, np.float32, *shape), self._places(rows[2], groups)
-            new = self.op("Transpose", self.op("Reshape", part, apart), perm=[0, 2, 1, 3])
+            new = self.op("Reshape", part, apart)  # [1, n, G, d]
             new = self.value(new) if name.endswith("values") else new
             self._nodes.append(helper.make_node("ScatterND", [kept, where, new], [f"new.{name}"]))
             self._outputs.append(_info(f"new.{name}", np.float32, shape))
@@ -196,12 +196,12 @@ class Graph:
         return self.linear(mixed, attention.o_proj)[0]
 
     def _places(self, slots: str, groups: int) -> str:
-        """Where a cache [1, G, m, d] keeps slots [n]: [1, G, n, 3] for `ScatterND`."""
+        """Where a cache [1, G, m, d] keeps slots [n]: [1, n, G, 3] for `ScatterND`."""
         if (slots, groups) not in self._kept:
             zero = self.constant([0])
-            slot = self.op("Reshape", slots, self.constant([1, 1, -1, 1]))
-            group = self.constant(np.arange(groups).reshape(1, -1, 1, 1))
-            none = self.op("Mul", self.op("Add", slot, group), zero)  # [1, G, n, 1]
+            slot = self.op("Reshape", slots, self.constant([1, -1, 1, 1]))
+            group = self.constant(np.arange(groups).reshape(1, 1, -1, 1))
+            none = self.op("Mul", self.op("Add", slot, group), zero)  # [1, n, G, 1]
             three = none, self.op("Add", none, group), self.op("Add", none, slot)
             self._kept[slots, groups] = self.op("Concat", *three, axis=-1)
         return self._kept[slots, groups]

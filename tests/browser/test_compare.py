@@ -23,8 +23,12 @@ CELLS = """() => Array.from(document.querySelectorAll('#compare-table [data-inde
   Array.from(row.querySelectorAll('[data-testid^=cell-]'), cell => cell.innerText.trim()))"""
 HEADS = """() => Array.from(
   document.querySelectorAll('#compare-table [data-testid^=header-]'), cell => cell.title)"""
+# Of each bar: its end, and the ends of the line over it, if it has one.
+RANGES = """() => [...document.querySelectorAll('#compare-race .whole')].map((whole) => {
+    const [end, line] = [...whole.children].map((part) => part.getBoundingClientRect());
+    return [end.right, line && [line.left, line.right]]})"""
 STOP_WHEN_FAR = """() =>
-    /run ([3-9]|1.) of 15/.test(document.querySelector('#compare-status').innerText)
+    /run ([5-9]|1.) of 15/.test(document.querySelector('#compare-status').innerText)
     && document.querySelector('#compare-status progress').value > 0
     && (document.querySelector('#compare-stop').click(), true)"""
 
@@ -150,9 +154,15 @@ def test_stop_keeps_what_is_finished(page):
         page, "compare-", tokens=512, repeats=5, temperature=0.8, depth=12, breadth=16, budget=64
     )
     page.click("#compare-run")
-    page.wait_for_function(STOP_WHEN_FAR, timeout=180_000)  # as long as wait_for_status
+    texts = ".race[data-state=measuring] .lane .text:has([data-token])"
+    page.wait_for_selector(texts, timeout=180_000)  # as long as wait_for_status
+    page.wait_for_function(STOP_WHEN_FAR, timeout=180_000)
     wait_for_status(page, "Stopped: ", "compare-")
     count = int(re.match(r"Stopped: (\d+) of 15 runs", status(page, "compare-"))[1])
-    assert 2 <= count < 15 and sum(int(row["Runs"]) for row in table(page)) == count
+    runs = [int(row["Runs"]) for row in table(page)]
+    assert 4 <= count < 15 and sum(runs) == count
+    ranges = page.evaluate(RANGES)
+    assert [bool(line) for _, line in ranges] == [of > 1 for of in runs]
+    assert all(line[0] - 1 <= end <= line[1] + 1 for end, line in ranges if line)
     assert page.locator("#compare-status progress").is_hidden()
     assert "Same text as plain sampling?" in table(page)[0]

@@ -63,6 +63,15 @@ HINT = """one => [one.scrollHeight > one.clientHeight || one.scrollWidth > one.c
 IN_VIEW = """one => one.getBoundingClientRect().top
   - document.querySelector('#stage').getBoundingClientRect().top"""
 ADDED = "one => getComputedStyle(one, '::after').content"
+# Of this tree, for three accepted paths, and of a chain that was accepted.
+#      0 -> 1 -> 2 -> 5, 1 -> 3, 0 -> 4
+STRUCK_OUT = """async () => {
+  const { struck } = await import("/demo/common/tokens/view.js");
+  const tree = { parents: [-1, 0, 1, 1, 0, 2], draft: [1, 9048, 6703, 4066, 1353, 8187] };
+  const chain = { parents: [-1, 0], draft: [1, 9048] };
+  return [struck({ ...tree, path: [1] }), struck({ ...tree, path: [1, 2, 5] }),
+    struck({ ...tree, path: [] }), struck({ ...chain, path: [1] })[0]];
+}"""
 SAID = {  # of the ratio to plain decoding's speed
     0.8: "Same text, slower: 0.80× the speed on this prompt (3 runs).",
     1.5: "Same text, 1.5× as fast on this prompt (3 runs).",
@@ -198,11 +207,32 @@ def test_cycles_are_stepped_through_by_buttons_and_keys_and_one_shown_slowly(pag
     page.wait_for_selector(f"{LANE}[data-state=done]")  # and goes on
 
 
+def test_who_waits_is_told_where_the_text_will_come_and_nothing_moves(page, open_page):
+    other = open_page(ADDRESS)
+    settings(other, tokens=512, depth=12, breadth=16, budget=64)
+    start(other)
+    other.wait_for_selector(f"{TEXT} .first")
+    page.bring_to_front()
+    page.evaluate(SHIFTS)
+    page.click(RUN)
+    page.wait_for_selector(f"{LANE} .state:has-text('yours starts next')")
+    assert headline(page).startswith("Another run is in progress")
+    other.evaluate("document.querySelector('#stop').click()")
+    finish(page)
+    assert page.evaluate("window.shifted") < 0.05
+
+
+def test_the_likeliest_rejected_branch_is_struck_out(page):
+    assert page.evaluate(STRUCK_OUT) == [[[2, 5], 1], [[3], 1], [[1, 2, 5], 0], []]
+
+
 def test_a_word_opens_its_cycle_and_rejected_guesses_are_shown_by_choice(page):
     run(page, STORY)
     assert page.locator(f"{TEXT} .rejected:visible").count() == 0
     press(page, "Show rejected guesses")
-    assert page.locator(f"{TEXT} .rejected:visible").count() > 5
+    shown = page.locator(f"{TEXT} .token.rejected:visible").count()
+    told = page.inner_text(".legend li:has(.rejected) b").split(" of ")
+    assert int(told[0]) == shown > 5 and int(told[-1]) >= shown
     page.locator(f"{TEXT} .rejected").first.hover()
     assert "rejected" in page.inner_text(f"{LANE} .tip")
     press(page, "Hide rejected guesses")

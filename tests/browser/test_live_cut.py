@@ -41,32 +41,6 @@ WAITS = """async () => {
 IN_PLAIN = f"() => document.querySelector('{LANE} ~ .lane').dataset.state === 'running'"
 TOPS = """() => ['.lanes', '.pacer', '.below', '#connection', '#how'].map(
   (place) => Math.round(document.querySelector(`#stage ${place}`).getBoundingClientRect().top))"""
-# What stands beside the button, before and after Run, for a run whose cut is arranged.
-ARMED = """async running => {
-  const { Cut } = await import("/demo/live/cut.js");
-  const root = document.createElement("div");
-  const device = { state: "none" };
-  new Cut(root, {}).show({ up: true, armed: true, able: true, running, device });
-  return root.textContent;
-}"""
-
-
-def test_a_reload_and_a_lost_network_keep_prompt_and_text(page):
-    written = run(page, STORY)
-    page.reload()
-    page.wait_for_selector(f"{LANE}[data-state=done]")
-    assert page.evaluate(KEPT) == written and page.input_value("#prompt textarea") == STORY
-    page.wait_for_selector("#machine .status-line:has-text('Target tiny')")  # it has its link
-    page.context.set_offline(True)
-    try:
-        page.wait_for_selector(".cut-state:has-text('cannot be reached')", timeout=5000)
-        page.click(RUN)
-        wait_for_status(page, "nothing was run")
-        assert page.evaluate(KEPT) == written
-    finally:
-        page.context.set_offline(False)
-        page.wait_for_selector(".cut-state:has-text('Connected')")  # else a second try cannot run
-    assert run(page) == written
 
 
 def test_what_was_typed_and_read_outlives_a_loss_at_ten_places(page):
@@ -115,8 +89,6 @@ def test_a_cut_takes_effect_at_once_and_the_text_is_healed(page):
     page.fill("#prompt textarea", STORY)
     press(page, "✂ Cut the connection")
     assert "about 12 tokens into the next run" in page.inner_text(".cut-state")
-    assert page.evaluate(ARMED, False).startswith("Cancel the cutIt will be cut")
-    assert page.evaluate(ARMED, True).startswith("✂ Cut the connection")  # now it cuts at once
     start(page)
     page.wait_for_selector(f"{TEXT} .first")
     tops = page.evaluate(TOPS)

@@ -1,7 +1,5 @@
 """Loading once, refusing in sentences, and taking turns. No weights."""
 
-import threading
-
 import pytest
 
 import demo.engine as module
@@ -70,16 +68,3 @@ def test_a_named_drafter_takes_the_bundled_ones_place(loads):
     assert engine.default() == "given"
     list(engine.prepare(Request(PROMPT, "given")).events)
     assert "someone/head" in loads
-
-
-def test_runs_take_turns(loads):
-    engine = Engine()
-    first = engine.prepare(Request(PROMPT, "vanilla")).events
-    next(first)
-    assert engine.busy
-    second = engine.prepare(Request(PROMPT, "vanilla", max_new_tokens=2)).events
-    done = threading.Event()
-    threading.Thread(target=lambda: (list(second), done.set())).start()
-    assert not done.wait(0.05)
-    first.close()
-    assert done.wait(5) and not engine.busy

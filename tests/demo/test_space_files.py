@@ -1,22 +1,11 @@
-"""A Space from its files alone: the folder that is sent, started as a Space starts it.
-
-The slow test also makes the environment that a Space makes, from requirements.txt: minutes, and
-some 2 GB that go again. It prints seconds and sizes.
-
-    pytest -m slow -s tests/demo/test_space_files.py
-"""
+"""A Space from its files alone: the folder that is sent, started as a Space starts it."""
 
 import os
 import re
-import shutil
-import subprocess
 import sys
 from contextlib import contextmanager
-from itertools import pairwise
 from pathlib import Path
-from time import monotonic
 
-import psutil
 import pytest
 import yaml
 from gradio_client import Client
@@ -130,35 +119,3 @@ def test_the_files_that_are_sent_are_enough_and_nothing_else_is_written(program)
         decodes_losslessly(url, log)
     assert sorted(program.rglob("*")) == before
     assert not any((program / name).exists() for name in (".git", "pyproject.toml"))
-
-
-@pytest.mark.slow
-def test_requirements_are_enough_for_an_empty_environment(program, monkeypatch):
-    monkeypatch.delenv("PIP_NO_INDEX")  # of the other tests, which use no network
-    venv = program.parent / "venv"
-    subprocess.run([python_like_theirs(), "-m", "venv", venv], check=True)
-    python = venv / "bin" / "python"
-    pins, times = program / "requirements.txt", [monotonic()]
-    install = [python, "-m", "pip", "install", "-q", "-r", pins]
-    subprocess.run(install, check=True, timeout=1500)
-    megabytes = sum(path.lstat().st_size for path in venv.rglob("*")) / 1e6
-    times.append(monotonic())
-    with a_space(program, python) as (url, log):
-        times.append(monotonic())
-        next(iter(Client(url, verbose=False).submit(PROMPT, "moa-n0", 24, api_name="/decode")))
-        times.append(monotonic())
-        decodes_losslessly(url, log)
-        [app] = psutil.Process().children()
-        memory = app.memory_info().rss / 1e6
-    spent = [later - before for before, later in pairwise(times)]
-    print(
-        "installed {:.0f} s, page {:.1f} s after the command, first token {:.1f} s later; "
-        "{:.0f} MB installed, {:.0f} MB of memory".format(*spent, megabytes, memory)
-    )
-
-
-def python_like_theirs():
-    """A Python 3.12, or ours where there is none."""
-    found = shutil.which("python3.12")
-    works = found and subprocess.run([found, "-c", ""], capture_output=True).returncode == 0
-    return found if works else sys.executable

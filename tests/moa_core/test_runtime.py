@@ -1,8 +1,6 @@
 """Threads and memory."""
 
-import os
 import subprocess
-import sys
 
 import pytest
 import torch
@@ -36,30 +34,3 @@ def test_a_commit_is_this_programs_and_no_repositorys_around_it(tmp_path, monkey
     assert runtime.commit().endswith(" + changes")
     monkeypatch.setattr(runtime, "ROOT", tmp_path / "moa_core")
     assert runtime.commit() is None
-
-
-FAULTS = """
-import platform, resource
-from moa_core.runtime import keep_freed
-
-def faults():
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
-    size = 40 << 20  # more than glibc keeps by itself
-    for _ in range(20):
-        b"x" * size  # 10,240 pages
-    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
-
-first = faults()
-keep_freed()
-faults()
-print(platform.libc_ver()[0] or "other", first, faults())
-"""
-
-
-def test_training_keeps_the_memory_that_it_frees():
-    clean = {name: value for name, value in os.environ.items() if not name.startswith("MALLOC_")}
-    command = [sys.executable, "-c", FAULTS]
-    libc, first, later = subprocess.check_output(command, text=True, env=clean).split()
-    if libc != "glibc":
-        pytest.skip("only glibc's allocator is told")
-    assert int(first) > 10_000 and int(later) < 1_000

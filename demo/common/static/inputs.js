@@ -9,14 +9,10 @@ function emptied(event) {
 for (const kind of ["input", "change"]) {
   document.addEventListener(kind, (event) => emptied(event) && event.stopImmediatePropagation(), true);
 }
-document.addEventListener(
-  "focusout",
-  (event) => {
-    const slider = emptied(event);
-    if (slider) event.target.value = slider.value;
-  },
-  true,
-);
+document.addEventListener("focusout", (event) => {
+  const slider = emptied(event);
+  if (slider) event.target.value = slider.value;
+}, true);
 
 // The list of a dropdown closes when Tab leaves it, as with Escape.
 document.addEventListener("keydown", ({ key, target }) => {

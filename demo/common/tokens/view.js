@@ -50,6 +50,21 @@ function drafted(tree, node) {
   return [tree.texts[node], ...odds, tree.special.includes(node)];
 }
 
+/** The likeliest rejected branch of a tree, and the number of accepted nodes before it. One below the
+ *  last accepted node is preferred to one beside the path. */
+export function struck({ parents, draft, path }) {
+  const odds = [];
+  parents.forEach((parent, node) => odds.push(node ? odds[parent] * draft[node] : 1));
+  const kept = [0, ...path];
+  const likeliest = (...above) => {
+    const found = [...parents.keys()].filter((node) => above.includes(parents[node]) && !kept.includes(node));
+    return found.reduce((one, other) => (odds[one] >= odds[other] ? one : other), found[0]);
+  };
+  const chain = (node) => (node === undefined ? [] : [node, ...chain(likeliest(node))]);
+  const first = likeliest(kept.at(-1)) ?? likeliest(...kept);
+  return [chain(first), kept.indexOf(parents[first])];
+}
+
 /** pointed: told of the cycle under pointer or keyboard, null for none; chosen: of one pressed. */
 export class TokenView {
   #details = new WeakMap(); // token element -> its tooltip's content
@@ -136,17 +151,18 @@ export class TokenView {
     this.text.querySelector(".cycle.newest")?.classList.remove("newest");
     let position = line.at;
     const place = () => ({ cycle: number, position: (position += 1) });
+    const [branch, after] = line.bonus && line.tree ? struck(line.tree) : [[], 0];
     const strike = () => {
       const from = position;
-      line.branch.forEach((node, order) =>
+      branch.forEach((node, order) =>
         add(box, this.#token("rejected", drafted(line.tree, node), { ...place(), below: order > 0 })));
       position = from;
     };
     line.accepted.forEach((item, order) => {
-      if (order === line.after) strike();
+      if (order === after) strike();
       add(box, this.#token("accepted", item, place()));
     });
-    if (line.after === line.accepted.length) strike();
+    if (after === line.accepted.length) strike();
     if (line.bonus) add(box, this.#token("bonus", line.bonus, place()));
     this.#close(box);
     return box;
@@ -186,10 +202,10 @@ export class TokenView {
       // Like a rejected line break, it is shown but does not break the line.
       for (const node of gone)
         for (const child of [...node.childNodes]) if (child.nodeValue === "\n") child.remove();
-      const struck = add(el("del", "rejected"), ...gone.slice(0, STRUCK));
-      if (gone.length > STRUCK) this.#fold(struck, gone.slice(STRUCK));
-      if (confirmed) sure[confirmed - 1].after(struck);
-      else box.prepend(struck);
+      const out = add(el("del", "rejected"), ...gone.slice(0, STRUCK));
+      if (gone.length > STRUCK) this.#fold(out, gone.slice(STRUCK));
+      if (confirmed) sure[confirmed - 1].after(out);
+      else box.prepend(out);
     }
     const [right, wrong] = (this.#outcome = [this.#outcome[0] + confirmed, this.#outcome[1] + changed]);
     if (this.link && this.root.dataset.link !== "lost") this.link = `The connection is back. ${reviewed(right, wrong)}`;

@@ -6,8 +6,7 @@ A token is [text, draft probability, target probability, special]. Lines, in ord
     {"first": token, "at": position, "s": seconds so far}   after the prefill
     {"cycle": i, "at": root's position, "s": seconds so far, "ms": [draft, verify, rest],
      "accepted": [token], "bonus": token or null,           after each verification
-     "branch": [node], "after": n, "tree": {...}}           the best rejected branch, behind n of
-                                                            the accepted; no tree without drafts
+     "tree": {...}}                                         null without drafts
     {"down": seconds}                                       the link is lost, after this silence
     {"offline": token, "at": position, "s": seconds}        written offline; replaces what is there
     {"back": seconds, "tokens": n}                          the link is back
@@ -22,7 +21,7 @@ A cycle replaces offline tokens. "confirmed" counts its tokens that had been wri
 "dropped".
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from secrets import token_hex
 from time import monotonic
 from typing import Any
@@ -167,7 +166,7 @@ class Feed:
         healed = self._healing.add(verified)
         line = self._verified(drafted, verified)
         if drafted.offline:  # the rejected drafts were written offline
-            line |= {"branch": [], "tree": None}
+            line["tree"] = None
             for token, prob in zip(line["accepted"], probs, strict=False):
                 token[1] = round(prob, 4)
         return line | healed
@@ -183,14 +182,11 @@ class Feed:
         if len(emitted) == verified.gained:  # else cut before the bonus
             last = path[-1] if path else 0
             bonus = self._token(emitted[-1], pieces[-1], None, verified.choice_probs[last])
-        branch, after = struck(tree, path) if bonus else ([], 0)
         return {
             "cycle": verified.cycle,
             "at": drafted.position,
             "accepted": accepted,
             "bonus": bonus,
-            "branch": branch,
-            "after": after,
             "ms": [
                 round(1000 * spent, 2)
                 for spent in (drafted.seconds, verified.seconds, verified.other_seconds)
@@ -221,28 +217,6 @@ def feed_of(trace: Trace, lane: str) -> list[Line]:
     """All lines of a recorded run. UserError if it has no words."""
     feed = Feed(RecordedText(trace), lane)
     return [feed.head(token_hex(4), trace), *feed.lines(trace.events)]
-
-
-def struck(tree: DraftTree, path: Sequence[int]) -> tuple[list[int], int]:
-    """The most probable rejected branch, and the number of accepted nodes before it. A branch below
-    the last accepted node is preferred to one beside the path."""
-    kept = [0, *path]
-    if chain := likeliest(tree, kept[-1]):
-        return chain, len(path)
-    beside = [node for at in kept for node in tree.children[at].values() if node not in kept]
-    if not beside:
-        return [], 0
-    best = max(beside, key=lambda node: tree.log_probs[node])
-    return [best, *likeliest(tree, best)], kept.index(tree.parents[best])
-
-
-def likeliest(tree: DraftTree, node: int) -> list[int]:
-    """The drafter's most probable continuation below a node."""
-    chain: list[int] = []
-    while tree.children[node]:
-        node = max(tree.children[node].values(), key=lambda child: tree.log_probs[child])
-        chain.append(node)
-    return chain
 
 
 def whole(probability: float) -> int:

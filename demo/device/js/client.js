@@ -87,7 +87,7 @@ async function* asked(remote, patience, stopped, question, { alone, retry }) {
     if (!(error instanceof LinkLost)) throw error;
   }
   const lost = performance.now();
-  yield { type: "link down" };
+  yield { type: "link down", seconds: 0 };
   for (let waited = 0; ; ) {
     const able = alone?.able, looked = performance.now();
     if (await remote.back(able ? 0 : LOOK)) {

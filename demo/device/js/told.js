@@ -54,7 +54,6 @@ export class Told {
     const accepted = path.slice(0, emitted.length).map((node, at) =>
       this.token(tree.tokens[node], pieces[at], offline ? null : odds[node], drafts[node]));
     const bonus = emitted.length > path.length ? this.token(emitted.at(-1), pieces.at(-1), null, probs[last]) : null;
-    const [branch, after] = bonus && !offline ? struck(tree, path) : [[], 0];
     const whole = (share) => (share > 0 ? Math.max(Math.round(1e4 * share), 1) : 0);
     const drawn = {
       texts: tree.tokens.map((token) => this.words.alone(token)), parents: tree.parents,
@@ -63,7 +62,7 @@ export class Told {
       bonus: [this.words.alone(tokens[last]), whole(probs[last])],
     };
     return {
-      cycle: this.cycle++, at: position, accepted, bonus, branch, after, confirmed, changed,
+      cycle: this.cycle++, at: position, accepted, bonus, confirmed, changed,
       tree: offline || tree.tokens.length < 2 ? null : drawn,
     };
   }
@@ -86,17 +85,4 @@ export class Told {
     const special = this.words.special(token);
     return [special ? this.words.alone(token) : piece, draft, target, Number(special)];
   }
-}
-
-/** The likeliest rejected branch, and the number of accepted nodes before it. */
-function struck({ parents, logProbs }, path) {
-  const likeliest = (nodes) =>
-    nodes.reduce((one, other) => (one === undefined || logProbs[other] > logProbs[one] ? other : one), undefined);
-  const under = (node) => likeliest(parents.flatMap((parent, child) => (parent === node ? [child] : [])));
-  const below = (node) => (under(node) === undefined ? [] : [under(node), ...below(under(node))]);
-  const kept = [0, ...path], chain = below(kept.at(-1));
-  if (chain.length) return [chain, path.length];
-  const beside = parents.flatMap((parent, node) => (kept.includes(parent) && !kept.includes(node) ? [node] : []));
-  const best = likeliest(beside);
-  return best === undefined ? [[], 0] : [[best, ...below(best)], kept.indexOf(parents[best])];
 }

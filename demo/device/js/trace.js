@@ -13,7 +13,7 @@ export class Trace {
   /** bytes: sent and received since the run began. Returns all events, once the last is there. */
   add({ type, seconds, worked, ...event }, bytes) {
     const event_name = type.replace(/(^| )./g, (start) => start.trim().toUpperCase());
-    const made = { event: event_name, seconds, ...this[type.replace(" ", "_")]?.(event, seconds) };
+    const made = { event: event_name, seconds, ...(this[type.replace(" ", "_")]?.(event, seconds) ?? event) };
     if (worked !== undefined) { // the server's seconds, and those on the way
       const phase = type === "verified" ? "verify" : "prefill";
       Object.assign(made, { seconds: worked, network_seconds: Math.max(seconds - worked, 0) });
@@ -49,14 +49,6 @@ export class Trace {
 
   offline_token(event, seconds) {
     this.spent.draft += seconds;
-    return event;
-  }
-
-  link_down() {
-    return { seconds: 0 };
-  }
-
-  link_back(event) {
     return event;
   }
 

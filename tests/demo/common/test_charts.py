@@ -2,40 +2,20 @@
 
 import pytest
 
-from demo.common.charts import latency
 from demo.compare.bench import charts
 from demo.compare.rows import rows
 from demo.inside.charts import grouped, layers_read, text_read
 from demo.network.recorded import recorded_charts, records_html, right_answers
 from demo.results.charts import CHARTS as RESULTS
 from demo.results.charts import learning
-from moa_core.decoding.trace import Drafted, Prefilled, Trace, Verified
-from moa_core.decoding.tree import DraftTree
 from tests.demo.compare.comparisons import usual_comparison
 from tests.demo.results.made_up import figures, recording
 
-BARE = DraftTree.only_root(9)
-# A prefill of 0.5 s, two cycles of 3 tokens and of 1, and a draft that was never verified.
-TIMED = Trace(
-    events=[
-        Prefilled((1, 2), 9, 1, 0.5), Drafted(0, 2, BARE, 0.1),
-        Verified(0, (1, 2), 9, (), (), (), (9, 9, 9), 0.2, 0.05), Drafted(1, 5, BARE, 0.1),
-        Verified(1, (), 9, (), (), (), (9,), 0.3, 0.05), Drafted(2, 6, BARE, 0.1),
-    ]
-)  # fmt: skip
 COMPARED = charts(rows(usual_comparison()))
 NEAR, MEAN, TOKENS = [[0.5, 0.25, 0.25], [0.1, 0.1, 0.8]], [0.3, 0.2, 0.5], [" fox", "<b>x</b>"]
 
 ONE = recording("One")
 CASES = {  # a chart: its words, then each trace's values along its axis of numbers
-    "latency": (
-        latency(dict.fromkeys(("moa-n1", "vanilla"), TIMED)),
-        "Latency: seconds until each token: MoA N=1 1.30 s, Plain 1.30 s.",
-        [[0.5, 0.85, 1.3]] * 2),
-    "compare τ": (
-        COMPARED["tau"],
-        "Acceptance length (τ, tokens per model call), tokens per call: MoA N=1 3.00, EAGLE-2 2.00",
-        [[3, 2, 1], [3.15] * 3]),
     "compare phases": (
         COMPARED["phases"],
         "milliseconds: MoA N=1 draft 22.00 verify 77.00 other 11.00, EAGLE-2 draft 20.00",
@@ -48,11 +28,6 @@ CASES = {  # a chart: its words, then each trace's values along its axis of numb
         text_read([[0.5, 0.2, 0.3]], ["", *TOKENS], 2),
         "Which tokens it reads (CA): most read on average “<b>x</b>” 30.0%, “fox” 20.0%.",
         [[0.5, 0.2, 0.3]]),
-    "results τ": (
-        RESULTS["tau"](ONE),
-        "tokens per call: Plain 1.00 (0.90 to 1.20), MoA N=1 3.00 (2.90 to 3.20).",
-        [[1, 3]]),
-    "results speed": (RESULTS["speed"](ONE), "Plain 10, MoA N=1 20.", [[10, 20]]),
     "results acceptance": (
         RESULTS["acceptance"](ONE), "MoA N=1 50 % at position 1.", []),
     "results times": (

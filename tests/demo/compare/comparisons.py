@@ -9,7 +9,6 @@ from demo.engine import Request
 from moa_core.decoding.trace import Drafted, Finished, Prefilled, Trace, Verified
 from moa_core.decoding.tree import DraftTree, TreeSettings
 from moa_core.decoding.verify import Sampling
-from moa_core.text import record_words
 
 TREE = TreeSettings(3, 2, 4)
 
@@ -39,15 +38,13 @@ def trace_of(gained, pace=0.1, drafted=4, ids=None):
     return Trace(about, [*events, Finished("length", seconds)])
 
 
-def comparison_of(tokenizer=None, reference=None, sampling=None, **traces):
+def comparison_of(reference=None, sampling=None, **traces):
     """A finished comparison: traces by method (moa_n1 for moa-n1)."""
     named = {name.replace("_", "-"): found for name, found in traces.items()}
     repeats = max(len(found) for found in named.values())
     for name, found in named.items():
         for trace in found:
             trace.about["method"] = name
-            if tokenizer:
-                record_words(trace, tokenizer)
     asked, methods = Request("Hi", sampling=sampling or Sampling()), tuple(named)
     return Comparison(
         asked=asked, methods=methods, traces=named, repeats=repeats, reference=reference

@@ -1,6 +1,5 @@
 """Side by side: the plan, the rows, the race, the verdict, and what the tab tells the page."""
 
-import json
 from dataclasses import replace
 
 import gradio as gr
@@ -127,22 +126,6 @@ def test_what_is_not_known_is_not_claimed():
     assert list(table(found)["τ"]) == ["–", "–"]
 
 
-def test_tokens_are_marked_and_add_up_to_the_text(tokenizer):
-    hostile = "${6*7} <b>x</b> {{x}} `y` tïme"
-    ids = [*tokenizer.encode(hostile), tokenizer.eos_token_id]
-    trace = trace_of([2] * ((len(ids) - 1) // 2) + [1] * ((len(ids) - 1) % 2), ids=ids)
-    plain = trace_of([1], ids=[1, 2])
-    made = race(rows(comparison_of(tokenizer, moa_n1=[trace], vanilla=[plain])))
-    lane, _ = json.loads(json.dumps(made))["lanes"]
-    [_, first, *cycles, _] = lane["lines"]
-    written = [first["first"]]
-    for line in cycles:
-        written += [*line["accepted"], line["bonus"]]
-        assert line["branch"] and len(line["tree"]["texts"]) == 5  # what was rejected, and how many
-    assert "".join(piece for piece, *_, special in written if not special) == hostile
-    assert written[-1][0] == "<|end|>" and written[-1][3] == 1
-
-
 NAMES = (
     "status", "box", "details", "verdict", "race", "tau", "latency", "phases", "table",
 )  # fmt: skip
@@ -159,11 +142,11 @@ def outputs_of(visit, **changed):
 
 
 def test_stop_keeps_what_is_finished_and_leaves_earlier_results(visit, breaks):
-    shown = []  # of each race before the end: its lanes
+    shown = []  # of each race before the end: its lanes, with their texts
     for output in outputs_of(visit, tokens=500):
         if output["race"] != gr.skip() and output["race"].get("measuring"):
             assert f"{len(shown) + 1} of 4 runs so far" in output["verdict"]
-            shown.append([lane["label"] for lane in output["race"]["lanes"]])
+            shown.append([lane["label"] for lane in output["race"]["lanes"] if lane["lines"]])
         if output["status"] != gr.skip() and "run 3 of 4" in output["status"]["text"]:
             visit.ended.set()
     assert shown == [["MoA N=1"], ["MoA N=1", "Plain"]]

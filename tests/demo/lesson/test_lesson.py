@@ -1,15 +1,12 @@
 """The lesson: complete, in order, and true to its own runs."""
 
-import json
 from dataclasses import replace
 from urllib.parse import parse_qs
 from xml.etree import ElementTree
 
-import pytest
-
 from demo.lesson import tab as how
 from demo.lesson.pictures import PICTURES
-from demo.lesson.run import drawn, telling
+from demo.lesson.run import telling
 from demo.lesson.text import PROMPT, STEPS, address
 from moa_core.decoding.trace import Drafted, LinkBack, LinkDown, Prefilled, Trace, Verified
 from moa_core.decoding.tree import DraftTree
@@ -49,27 +46,6 @@ def trace(tree, path, choices):
     words = {"prompt": "", "output": [" w"] * (1 + len(emitted)), "alone": alone, "special": []}
     events = [Prefilled((1, 2), 10, 0.5, 0.1), Drafted(0, 2, tree, 0.01), verified]
     return Trace({"method": "moa-n1", "words": words}, events)
-
-
-@pytest.mark.parametrize(
-    ("trial", "tree", "path", "choices", "said"),
-    [
-        ("draft", FORK, (1, 3), (11, 13, 50, 51, 52), "4 guesses in 2 levels. %: how sure"),
-        ("verify", FORK, (1, 3), (11, 13, 50, 51, 52), "2 of 4 guesses accepted. With the bonus, "
-         "one target call gained 3 tokens. %:"),
-        ("verify", FORK, (), (50, 13, 50, 51, 52), "one target call gained 1 token. %:"),
-    ],
-)  # fmt: skip
-def test_a_cycle_is_said_and_drawn(trial, tree, path, choices, said):
-    found = json.loads(drawn(trial, trace(tree, path, choices)))
-    assert found["said"].startswith("MoA N=1, after “w”: ") and said in found["said"]
-    assert found["said"].endswith("target was." if trial != "draft" else "drafter was.")
-    assert found["judged"] == (trial != "draft")
-    [cycle] = found["cycles"]
-    words = [found["texts"][place] for place in (*cycle["tokens"], cycle["bonus"])]
-    bonus = choices[path[-1] if path else 0]
-    assert words == [f" w{token}" for token in (*tree.tokens, bonus)]
-    assert cycle["path"] == list(path) and cycle["parents"] == list(tree.parents)
 
 
 def test_the_cycle_that_shows_most_is_drawn_first():

@@ -2,7 +2,6 @@
 
 import json
 from threading import Event
-from time import monotonic
 
 import pytest
 from starlette.applications import Starlette
@@ -16,7 +15,7 @@ from demo.live.link import LESSON, MOST_WAITING, Stage, Visitor
 from demo.live.measure import figures, ratio, speed
 from demo.live.settings import NAMES, choose
 from demo.share import address_of
-from moa_core.decoding.trace import LinkBack, LinkDown, OfflineToken, Prefilled, Trace, Verified
+from moa_core.decoding.trace import Prefilled, Trace, Verified
 from tests.demo.conftest import PROMPT, opened, unset
 from tests.models import save_bundle
 from tests.serving import until
@@ -97,8 +96,9 @@ def test_a_job_says_nothing_more_once_a_new_one_has_begun_which_still_waits(page
 def test_who_waits_is_told_and_too_many_are_refused(page, engine):
     """A measurement gives way to the next visitor, and plain decoding waits its turn."""
     engine.worker.waiting.add("somebody")
-    said, *_, end, _ = page.ask("run", "plain", method="moa", tokens=50)
+    said, *_, end, _ = page.ask("run", method="moa", tokens=50)
     assert "yours starts next" in said["said"] and end["end"] == "length"
+    assert not any("said" in line for line in page.ask("run", "plain", method="moa", tokens=50))
     assert page.trace.about["method"] == "vanilla"
     [*_, last] = page.ask("measure", method="moa")
     assert "Another visitor" in last["step"] and last["share"] is None
@@ -168,43 +168,6 @@ def real(tmp_path_factory):
         yield made
 
 
-def test_a_cut_takes_effect_at_once_and_the_text_is_healed(real):
-    def act(line):
-        if "run" in line:
-            page.tell("cut")
-        if "offline" in line:
-            page.tell("mend")
-
-    page = Page(real, act)
-    asked = {"prompt": "Tell me a story.", "method": "moa", "tokens": 300}
-    heard = page.ask("run", **asked)
-    trace = page.trace
-    assert heard[0]["patience"] and len(trace.of(LinkDown)) == len(trace.of(LinkBack)) > 0
-    assert trace.of(OfflineToken)
-    page.act = lambda line: None
-    page.ask("run", "plain", **asked)
-    assert page.trace.output_ids == trace.output_ids
-    assert not page.ask("run", method="ngram")[0]["patience"]
-
-
-def test_a_run_waits_for_its_connection_after_the_last_token_that_is_written_alone(
-    real, monkeypatch
-):
-    monkeypatch.setattr("demo.live.link.ALONE", 50)
-    monkeypatch.setattr("demo.live.link.PATIENCE", 0.5)
-    came = {}
-
-    def act(line):
-        came[f"{line['end']} end" if "end" in line else [*line][1]] = monotonic()
-        if "run" in line:
-            page.tell("cut")
-
-    page = Page(real, act)
-    page.ask("run", prompt="Tell me a story.", method="moa", tokens=40)
-    assert came["offline"] - came["first"] > 0.5  # it had written for longer than it waits
-    assert came["offline end"] - came["offline"] > 0.4  # the last token is told a little late
-
-
 def test_in_a_lesson_a_cut_may_last_until_somebody_else_waits(real, monkeypatch):
     monkeypatch.setattr("demo.live.link.PATIENCE", 0.1)
     page, settings = Page(real), SETTINGS | {"prompt": "Tell me a story.", "method": "moa"}
@@ -250,13 +213,6 @@ def test_a_saved_trace_opens_without_models_and_shows_the_same(page, loads):
     assert opened[1:] == shown[1:-1] and loads == []  # but for the id of the run
     assert Trace.from_json(trace["trace"]) == Trace.from_json(text)
     assert "Opened: Plain for fake" in said["said"]
-
-
-def test_a_file_that_is_no_trace_gets_a_sentence(page):
-    wordless = '{"version": 1, "about": {}, "events": []}'
-    for content, word in ((None, "not a trace"), (wordless, "text")):
-        page.tell("open", text=content).join(60)
-        assert word in page.heard[-1]["said"] and page.heard[-1]["kind"] == "error"
 
 
 # ---- settings ----

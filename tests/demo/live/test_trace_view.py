@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from demo.common.tokens.view import Feed, Healing, paced, struck
+from demo.common.tokens.view import Feed, Healing, paced
 from moa_core.decoding.trace import (
     Drafted,
     Finished,
@@ -122,20 +122,12 @@ def test_a_cycle_shows_accepted_rejected_bonus_and_counts_the_rest(tokenizer, id
     assert line["lane"] == "drafter" and line["s"] == 0.031 and line["ms"] == [10, 20, 1]
     assert line["accepted"] == [[" cat", 0.9048, 0.6, 0]]
     assert line["bonus"] == [" ran", None, 0.7, 0]
-    assert (line["at"], line["branch"], line["after"]) == (4, [2, 5], 1)
+    assert line["at"] == 4
     tree = line["tree"]
     assert tree["texts"] == WORDS
     assert (tree["parents"], tree["path"]) == ((-1, 0, 1, 1, 0, 2), (1,))
     assert tree["draft"][1:3] == [9048, 6703] and tree["target"][:3] == [10_000, 6000, 3000]
     assert tree["bonus"] == [" ran", 7000] and tree["special"] == []
-
-
-def test_where_a_whole_branch_is_accepted_its_best_sibling_is_struck(tokenizer, ids):
-    events = cycle_of(ids, (1, 2, 5), "the", (" cat", " sat", ".", "the"))
-    [line] = lines_of(tokenizer, events)
-    assert [token[0] for token in line["accepted"]] == [" cat", " sat", "."]
-    assert (line["branch"], line["after"]) == ([3], 1)  # beside the second accepted one
-    assert struck(DraftTree.chain(1, [2], [-0.1]), (1,)) == ([], 0)
 
 
 def test_first_token_and_ending_and_a_cycle_cut_short_has_no_bonus(tokenizer, ids):
@@ -144,7 +136,7 @@ def test_first_token_and_ending_and_a_cycle_cut_short_has_no_bonus(tokenizer, id
     first, line, end = lines_of(tokenizer, events)
     assert first["first"] == ["the", None, 0.5, 0] and first["at"] == 3 and end["end"] == "stopped"
     assert [token[0] for token in line["accepted"]] == [" cat"]
-    assert line["bonus"] is None and line["branch"] == []
+    assert line["bonus"] is None
 
 
 def test_pacing_keeps_every_event_and_sends_the_first_at_once():
@@ -187,7 +179,7 @@ def test_offline_tokens_come_as_they_are_written_and_are_healed(tokenizer, ids):
     assert first["confirmed"] == 1 and "changed" not in first
     assert (second["confirmed"], second["changed"]) == (1, 3)
     # What was drafted had been written alone: it is changed, not rejected, and keeps its odds.
-    assert second["branch"] == [] and second["tree"] is None
+    assert second["tree"] is None
     assert second["accepted"] == [[".", 0.8, 0.5, 0]]
 
 

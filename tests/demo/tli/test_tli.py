@@ -1,37 +1,14 @@
 """The tab Layers (TLI): its sentences, its table, its drawing, and its link to a comparison."""
 
 import re
-from xml.etree import ElementTree
 
 import pytest
 
 import demo.engine as module
 from demo.engine import Engine
-from demo.tli.drawing import drawing_html
-from demo.tli.stops import STOPS
-from demo.tli.tab import ABOUT, advice_html, choices, gains_html, link_html, source
+from demo.tli.tab import ABOUT, advice_html, gains_html, link_html, source
 from moa_core.loading.catalog import Installed
 from tests.demo.results.made_up import figures, recording
-
-
-@pytest.mark.parametrize("tli", range(4))
-def test_the_drawing_runs_the_last_n_layers_and_no_other(tli):
-    page = drawing_html(tli)
-    assert f"What N = {tli} means" in page and 'role="img"' in page
-    groups = ElementTree.fromstring(re.search(r"<svg.*</svg>", page)[0]).iter("g")
-    drawn = [(one.get("class"), one[1].text) for one in groups if float(one[0].get("x")) > 200]
-    layers = ["last layer", "2nd last layer", "3rd last layer"][:tli]
-    assert [text for _, text in drawn if text.endswith("layer")] == layers
-    assert [text for kind, text in drawn if kind == "box drafter dashed"] == ["its own CA, SA"]
-    assert all(words in page for words in ("head: next token", "(LSA) sums", "(CA) reads"))
-
-
-def test_the_stops_are_those_that_are_trained(monkeypatch):
-    there = {f"moa-n{tli}": None for tli in (0, 1, 3)}
-    for trained, stops in ((there, [0, 1, 3]), ({}, [*STOPS])):
-        monkeypatch.setattr(module, "bundle", lambda trained=trained: Installed("fake", trained))
-        found = choices(Engine())
-        assert [stop for _, stop in found["choices"]] == stops and found["value"] == stops[-1]
 
 
 def test_the_link_to_a_comparison_says_how_long_it_takes(loads, monkeypatch):

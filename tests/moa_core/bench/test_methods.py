@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from moa_core.bench.methods import HuggingFace, load_methods, written
-from moa_core.bench.programs import LlamaCpp, interleaved
+from moa_core.bench.programs import interleaved
 from moa_core.bench.results import tau
 from moa_core.bench.run import seeded
 from moa_core.decoding.decode import Settings
@@ -14,7 +14,6 @@ from moa_core.decoding.tree import TreeSettings
 from moa_core.decoding.verify import Sampling
 from moa_core.errors import UserError
 from moa_core.loading.hub import DEFAULT
-from moa_core.loading.load import load_target
 from tests.models import plain_greedy, speaking_target
 
 IDS = [[5, 9, 33, 5, 9], [7, 8, 12]]
@@ -88,22 +87,3 @@ def test_what_another_program_needs_is_said(method, name, words, target, monkeyp
     monkeypatch.setattr(target, "name", name)
     with pytest.raises(UserError, match=words):
         load_methods([method], target)
-
-
-def test_it_writes_what_plain_decoding_writes(bundle):
-    pytest.importorskip("xllamacpp", reason="needs xllamacpp")
-    target = load_target()
-    methods = load_methods(["vanilla", "llama-cpp"], target)
-    ours, theirs = (method.run(IDS[0], Settings(40, eos_ids=())) for method in methods.values())
-    assert ours["output"] == theirs["output"] and theirs["target_calls"] == 40
-    with pytest.raises(UserError, match="temperature 0"):
-        methods["llama-cpp"].run(IDS[0], Settings(4, sampling=Sampling(1.0)))
-
-
-def test_its_own_lookup_writes_the_same_text_with_fewer_calls(bundle):
-    pytest.importorskip("xllamacpp", reason="needs xllamacpp")
-    target, repeated = load_target(), list(range(5, 25)) * 6
-    methods = [LlamaCpp(name, target) for name in ("llama-cpp", "llama-cpp-ngram")]
-    plain, drafted = (one.run(repeated, Settings(60, eos_ids=())) for one in methods)
-    assert drafted["output"] == plain["output"]
-    assert drafted["target_calls"] < plain["target_calls"] == 60

@@ -1,11 +1,9 @@
 """Methods and what is counted; figures recomputed by hand; recordings; what the paper claims."""
 
-import json
 from typing import Any
 
 import pytest
 
-from moa_core.bench.paper import PATH, published
 from moa_core.bench.records import head, read, recorded, write
 from moa_core.bench.results import figures, spread, table, tau
 from moa_core.errors import UserError
@@ -94,15 +92,3 @@ def test_a_recording_comes_back_as_written_and_a_damaged_one_is_refused(tmp_path
     for one in (path, tmp_path / "nowhere" / "a.json"):
         with pytest.raises(UserError, match=r"a\.json"):
             read(one)
-
-
-def test_means_leave_the_flagged_cells_out():
-    paper = published()
-    assert [paper.data[at] for at in range(6) if at not in paper.shared] == ["GSM8K"]
-    rows = json.loads(PATH.read_text(encoding="utf-8"))["rows"]
-    cells = {row["drafter"]: row["cells"] for row in rows}
-    taus = {name: [cells[name][at][1] for at in (0, 1, 3, 4, 5)] for name in cells}
-    for row in paper.rows:
-        assert paper.mean(row)[1] == pytest.approx(sum(taus[row.drafter]) / 5)
-    theirs = sum(taus["EAGLE-2, retrained by the authors"])
-    assert round(sum(taus["MoA, TLI N = 1"]) / theirs, 2) == 1.25  # as they say

@@ -4,13 +4,9 @@ from itertools import product, zip_longest
 
 import pytest
 
-from moa_core.bench.suites import load_suite, suite_ids
 from moa_core.decoding.decode import Settings, decode
 from moa_core.decoding.trace import Drafted, Trace
 from moa_core.decoding.tree import AUTO, TreeSettings
-from moa_core.drafters.base import Vanilla
-from moa_core.loading.catalog import bundled_drafters
-from moa_core.loading.load import load_drafter, load_target
 from moa_core.model.target import Target
 from moa_core.train.drafters import fresh
 from tests.models import SHAPES, drafter_of, plain_greedy, tiny_target, traced, useful
@@ -129,25 +125,3 @@ def test_one_drafter_serves_runs_that_take_turns(method):
     for trace, events in zip(alone, zip(*turns, strict=True), strict=True):
         together = Trace(events=[event for event in events if event is not None])
         assert together.output_ids == trace.output_ids
-
-
-@pytest.mark.real
-@pytest.mark.slow
-def test_the_default_target_s_drafters_write_its_own_text():
-    """17 prompts of 64 tokens by every drafter, with its own trees and sized ones."""
-    target = load_target(None, "float32", "cpu")
-    names = ["ngram", *(info.name for info in bundled_drafters())]
-    drafters = {name: load_drafter(name, target) for name in names} | {"vanilla": Vanilla()}
-    differing, accepted = [], 0
-    for number, prompt in enumerate(suite_ids(load_suite("tuning", 1), target)):
-        expected = plain_greedy(target, prompt, 64)
-        for (name, drafter), tree in product(drafters.items(), ("own", "auto")):
-            trace = traced(
-                target, drafter, prompt, max_new_tokens=64,
-                tree=AUTO if tree == "auto" else drafter.tree, eos_ids=target.eos_ids,
-            )  # fmt: skip
-            accepted += sum(trace.accepted_lengths) - len(trace.accepted_lengths)
-            if trace.output_ids != expected:
-                differing.append((name, number, trace.output_ids, expected))
-    assert not differing
-    assert accepted > 30 * len(names), "drafters should be right now and then"

@@ -84,17 +84,6 @@ def test_the_target_reads_and_verifies_as_torch_does(shape, monkeypatch):
         torch.testing.assert_close(one, other, **CLOSE)
 
 
-@torch.inference_mode()
-def test_a_tree_may_have_more_nodes_than_a_text_has_positions():
-    slow = tiny_target(head_dim=16, max_position_embeddings=40)
-    tree = DraftTree(tuple(range(50)), (-1, *(0,) * 49), (0, *(1,) * 49), (0.0,) * 50)
-    said = []
-    for run in (slow, accelerate(slow)):
-        run.prefill(PROMPT, 80)
-        said.append(run.verify(tree))
-    torch.testing.assert_close(*said, **CLOSE)
-
-
 @pytest.mark.parametrize(
     ("method", "shape", "int8"),
     [
