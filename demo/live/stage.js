@@ -152,10 +152,9 @@ export class Stage {
     this.#buttons();
   }
 
-  /** A run waits for its turn: said where its text will come, so that nothing moves. */
+  /** A run waits for its turn: said in the headline until its first token, so that nothing moves. */
   waits(words) {
     this.coming = words;
-    this.drafter.empty(words);
     this.tell();
   }
 

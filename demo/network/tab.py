@@ -27,9 +27,9 @@ TRIPS = (
     '<p class="conclusion"></p><p class="streamed"></p><details open><summary>With other round '
     'trips</summary><label>Round trip to the server: <span></span><input type="range" min="0" '
     'max="200" step="5"></label><div class="bars"></div><p class="note"><i class="bar draft"></i> '
-    'On the way: computed. <i class="bar verify"></i> In the models: <span class="whence">measured, '
-    "like the number of calls, in another, uncut recording with both models on one machine.</span>"
-    "</p></details>"
+    'On the way: computed. <i class="bar verify"></i> In the models: <span class="whence">'
+    "measured, like the number of calls, in another, uncut recording with both models on one "
+    "machine.</span></p></details>"
 )
 NO_DRAFTER = (
     "<p>There is no drafter for this target yet that a browser can run: MoA or EAGLE-2.</p>"
