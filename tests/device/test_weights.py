@@ -39,9 +39,7 @@ def test_embeddings_are_the_heads_own_weights_where_the_target_ties_them(tied):
 
 def test_drafters_share_what_they_have_in_common():
     target = tiny_target(tie_word_embeddings=True)
-    one, other = (
-        pack(target, useful(name, target))[0]["files"] for name in ("moa-n1", "eagle2")
-    )
+    one, other = (pack(target, useful(name, target))[0]["files"] for name in ("moa-n1", "eagle2"))
     same = {name for name in one if one[name] == other[name]}
     assert same == {"runtime", "head", "words", "vocabulary"}
 
