@@ -116,7 +116,7 @@ def verdict(rows: Sequence[Row]) -> list[str]:
         near = [row.label for row in drafting if found[row.method] < found[VANILLA]
                 and plain.overlaps(rates[row.method])]  # fmt: skip
         unsure += [f"{listed(near)} may gain nothing over plain"] * bool(near)
-    return [_speed(measured), *unsure, _texts(measured)]
+    return [_speed(measured), *unsure, *_why(measured), _texts(measured)]
 
 
 def _speed(measured: Sequence[Row]) -> str:
@@ -132,7 +132,7 @@ def _speed(measured: Sequence[Row]) -> str:
     times = {name: f"{one.over(rates[over]).middle:.2f} ×" for name, one in rates.items()}
     if len(ahead) > 1 and over in ahead:
         raced = listed([f"{whose.get(one, one)} {times[one]}" for one in ahead if one != over])
-        said = f"Too close to call: {raced}{of}"
+        said = f"No clear winner: {raced}{of}"
     elif len(ahead) > 1:
         reached = [f"{one} {'reached ' * (one == ahead[0])}{times[one]}" for one in ahead]
         said, of = f"{listed(reached)}{of}; which is faster is too close to call", ""
@@ -142,6 +142,17 @@ def _speed(measured: Sequence[Row]) -> str:
         if over not in ahead:
             said, of = f"{said}, at {times[ahead[0]]}{of}", ""
     return said + f"; {first} reached {times[first]}{of}" * (first not in (*ahead, over)) + "."
+
+
+def _why(measured: Sequence[Row]) -> list[str]:
+    """What a call of the first drafter brings and takes, beside plain decoding's."""
+    plain = next((row for row in measured if row.method == VANILLA and row.cycles), None)
+    ours = next((row for row in measured if row.method != VANILLA and row.cycles), None)
+    if not plain or not ours or not ours.tau:
+        return []
+    own, alone = (sum(_spent(row).values()) for row in (ours, plain))
+    brings = f"a call of {ours.label} brings {ours.tau.middle:.2f} tokens"
+    return [f"{brings}, but takes {own:.0f} ms instead of {alone:.0f}"] if own > alone else []
 
 
 def _spent(row: Row) -> dict[str, float]:

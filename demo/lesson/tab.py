@@ -82,7 +82,7 @@ def _connect(
     def work(stop: Stop, *asked: str) -> Iterator[tuple[Any, ...]]:
         trace = first_cycles(shared.engine.prepare(request(shared.engine, *asked), stop))
         at = telling(trace)[1]
-        said = f"Cycle {at + 1} of your run, the clearest of its first ones."
+        said = f"Just done: cycle {at + 1} of your run, the clearest of its first ones."
         shown = [(say(said, "done"), drawn(name, trace, at, name == pressed)) for name in names]
         yield tuple(chain(*shown))
 

@@ -5,7 +5,7 @@ import { follow, levels, outside, prompted, seen, settled, veil } from "./run.js
 const KEYS = { PageDown: 1, ArrowRight: 1, PageUp: -1, ArrowLeft: -1 }; // those of a clicker, too
 
 const END = {
-  title: "What we saw", ask: "", question: "In your own words: what makes it faster, and what does it cost?", pictures: [],
+  title: "What we saw", ask: "Run, then Measure speed, bring your own numbers. Answer first, then compare.", question: "In your own words: what makes it faster, and what does it cost?", pictures: [],
   answer: "Checking several guesses in one call takes less time than a call for each, so right guesses save time. Guessing takes time and memory, and each guess makes the call a little longer: with few right guesses, it does not pay.",
 };
 
@@ -22,6 +22,7 @@ export function classroom(header, given) {
     words.replaceChildren(add(el("small"), name, answered ? step.question : step.ask + about()));
     words.append(answered ? el("p", "answer", step.answer + here()) : el("p", "", step.question));
     header.closest(".class-mode").dataset.step = at + 1; // the style sheet shows what each is about
+    history.replaceState(history.state, "", `#${at + 1}`); // a reload goes on with the step
     if (step === END && answered) picture.replaceChildren(add(el("ol"), ...seen().map((line) => el("li", "", line))));
     else draw(step.pictures);
     if (picture.firstChild) document.querySelector("#view .lanes")?.append(picture);
@@ -45,7 +46,7 @@ export function classroom(header, given) {
   const [back, on, told] = [
     ["Back", () => show(-1)], ["Next step →", () => show(1)], ["", () => show(0, told.textContent === "Show answer")],
   ].map(([name, act]) => button("quiet-button", name, act));
-  let at = 0;
+  let at = clamped(Number(window.location.hash.slice(1)) - 1 || 0, steps);
   const leave = el("a", "link", "Exit class mode", { href: outside() });
   leave.addEventListener("click", () => (leave.href = outside()));
   add(header, add(el("nav", "class-steps", "", { ariaLabel: "Lesson" }), words, add(el("span"), back, on, told, leave)));

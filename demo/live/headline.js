@@ -28,7 +28,7 @@ export function costs(stage) {
 /** How the run ended, and with what it was drafted. */
 export function remarks({ drafter, complete }) {
   if (drafter.view.link && drafter.root.dataset.link !== "lost") return [];
-  const by = drafter.head?.by.replace(AUTO, "whose trees adapt in size, so the number of calls varies a little");
+  const by = drafter.head?.by.replace(AUTO, "whose trees adapt to the times of calls, so the number of calls varies from run to run");
   return [complete && repeats(drafter.view.written), ENDINGS[drafter.ended?.end], by].filter(Boolean);
 }
 
@@ -37,12 +37,12 @@ export function summary(stage) {
   const { drafter } = stage;
   const [right, wrong] = drafter.guesses;
   const saved = drafter.ended ? plainly([...calls(stage), ...text(stage)]).replace(/\.? ?$/, ".") : "";
-  const guesses = `A wrong guess costs time, but changes no word: the target accepted ${right} of ${right + wrong}.`;
-  return [right + wrong && guesses, saved, gain(stage), drafter.view.link, rivalry(stage)].filter(Boolean);
+  const guesses = `A wrong guess costs time, but changes no word: the target accepted ${right} of ${right + wrong}. Several are guesses for one place, of which one at most is right.`;
+  return [right + wrong && guesses, saved, gain(stage), drafter.view.link, rivalry(stage) || stage.rivalry].filter(Boolean);
 }
 
-// Tokens and time of a call against EAGLE-2's, and which was faster; "" before both were measured.
-function rivalry({ drafter, measured }) {
+/** Tokens and time of a call against EAGLE-2's, and which was faster; "" before both were measured. */
+export function rivalry({ drafter, measured }) {
   const [ours, theirs] = [drafter.head?.method, "eagle2"].map((name) => measured?.lanes.find(({ method }) => method === name));
   if (!ours || !theirs || ours === theirs || drafter.view.link) return "";
   const over = measured.over.eagle2;
@@ -124,13 +124,13 @@ function repeats(written) {
 // Why fewer calls are not as much faster: of several runs each, as the charts have them, or of one run.
 function gain(stage) {
   const { drafter, plain, measured } = stage;
-  if (drafter.head.method === "vanilla" || drafter.view.link) return "";
+  if (drafter.head.method === "vanilla") return "";
   const lanes = measured?.lanes ?? [];
   const [ours, theirs] = [drafter.head.method, "vanilla"].map((name) => lanes.find(({ method }) => method === name));
   const [own, alone] = ours && theirs ? [ours, theirs].map(call) : [drafter.ms, plain.ms];
   if (own === null || alone === null) return "";
   const tau = ours?.tau ?? drafter.tau;
-  const brings = `After the prompt’s, each call brings ${tau.toFixed(2)} tokens instead of 1`;
+  const brings = `Each call after the prompt’s brings ${tau.toFixed(2)} tokens instead of 1`;
   const takes = (one, other) => `${one.toFixed(0)} ms instead of ${other.toFixed(0)}`;
   const recorded = stage.usual?.every((ms) => ms !== null) ? `: in the recording, ${takes(...stage.usual)}` : "";
   if (own <= alone) return `${brings}. This machine was too busy to tell what a call costs${recorded}.`;

@@ -7,7 +7,7 @@ import { Cut } from "./cut.js";
 import { files } from "./files.js";
 import { summary } from "./headline.js";
 import { Link } from "./link.js";
-import { methodOf, named, order } from "./settings.js";
+import { methodOf, named, order, sent } from "./settings.js";
 import { Speed } from "./speed.js";
 import { Stage } from "./stage.js";
 
@@ -35,7 +35,7 @@ export function mount(given) {
   speed = new Speed(stage.actions, { measure, cancel: () => link.say({ do: "stop" }) });
   // A run that goes on while the page is left: what was read of it is kept.
   window.addEventListener("pagehide", () => now?.doing && keep());
-  setInterval(() => told.cut && connection(), 500);
+  setInterval(() => (told.cut || now?.doing) && connection(), 500);
   before(inClass ? null : restored(), inClass ? Infinity : 0);
   settle();
   buttons();
@@ -116,7 +116,7 @@ export function run(...list) {
   stage.start(settings.tokens, told.armed ? `The connection is cut after about ${ARMED} tokens.` : undefined);
   buttons();
   if (here) return runHere(settings);
-  link.say({ do: "run", lane: "drafter", settings, after: told.armed ? ARMED : null, lesson: inClass });
+  link.say({ do: "run", lane: "drafter", settings: sent(settings), after: told.armed ? ARMED : null, lesson: inClass });
 }
 
 export function stop() {
@@ -171,7 +171,7 @@ function traced(lane, trace) {
   if (lane === "drafter" && whole && settings && settings.method !== "vanilla" && !props.borrows && !now.stopped) {
     now.doing = "plain";
     buttons();
-    if (link.say({ do: "run", lane: "plain", settings })) return;
+    if (link.say({ do: "run", lane: "plain", settings: sent(settings) })) return;
     stage.plain.empty("Plain decoding needs the server, which cannot be reached.");
   } else if (lane === "drafter" && settings) {
     const stopped = now.stopped ? "Not run: stopped." : "";
@@ -214,7 +214,7 @@ async function runHere(settings) {
   try {
     const ids = await device.ids(settings.prompt);
     if (now !== mine || !mine.doing) return; // stopped meanwhile
-    const [head, asked] = order(device, settings, ids, told.armed ? ARMED : Infinity);
+    const [head, asked] = order(device, sent(settings), ids, told.armed ? ARMED : Infinity);
     stage.begin("drafter", head, { badge: "drafted in this browser", arrival: true });
     device.tell("mend");
     device.tell("run", asked);
@@ -279,7 +279,7 @@ function offer() {
 }
 
 function measure() {
-  if (link.say({ do: "measure", settings: now.settings })) speed.progress("warming up", 0);
+  if (link.say({ do: "measure", settings: sent(now.settings) })) speed.progress("warming up", 0);
 }
 
 function measuring({ step, share }) {

@@ -9,6 +9,9 @@ const READ = 1000 / 15; // ms for a token that is written alone: to be read, and
 export const named = (list) => Object.fromEntries(NAMES.map((name, at) => [name, list[at]]));
 export const methodOf = ({ method, tli }) => (method === "moa" ? `moa-n${tli}` : method);
 
+/** What is run: in a lesson, trees of one size, so that only N changes and a run can be repeated. */
+export const sent = (settings) => (inClass ? { ...settings, auto_tree: false, depth: 4, breadth: 3, budget: 7 } : settings);
+
 /** The head of the run's lines, and its order to the device. ids: the prompt's; cutAt: tokens until the cut. */
 export function order(device, settings, ids, cutAt) {
   const { method, prompt, temperature, top_p, seed } = settings;

@@ -7,7 +7,7 @@ import { Player } from "../common/race/player.js";
 import { sample } from "../common/tokens/view.js";
 import { Charts } from "./charts.js";
 import { Cycle } from "./cycle.js";
-import { busy, costs, headline, plainly, remarks } from "./headline.js";
+import { busy, costs, headline, plainly, remarks, rivalry } from "./headline.js";
 import { Ran } from "./ran.js";
 
 const [DRAFTED, ALONE] = ["With a drafter", "Without: the target alone"];
@@ -105,7 +105,10 @@ export class Stage {
     for (const [name, [head, ...lines]] of Object.entries({ drafter, plain }))
       if (head) this.begin(name, head, { badge, lines });
     this.measured = measured;
-    if (state === "recorded") this.usual = this.both.map(({ ms }) => ms); // what a call costs, undisturbed
+    if (state === "recorded") { // what a call costs, undisturbed
+      this.usual = this.both.map(({ ms }) => ms);
+      this.rivalry = rivalry(this).replace(/^./, "In the recording, a");
+    }
     this.#state(state);
     this.player.seek(calm.matches ? Infinity : at);
     if (measured || this.both.every(({ head, ended, whole }) => !head || (ended && whole))) this.#chart();
@@ -257,10 +260,12 @@ export class Stage {
     this.tell();
   }
 
-  // The first cycle of those that kept most guesses, words rather than signs.
+  // The quickest cycle of those that kept most guesses, words rather than signs.
   get #best() {
     const kept = ({ tree }) => (tree?.path ?? []).reduce((sum, node) => sum + 1 + /\p{L}/u.test(tree.texts[node]) / 100, 0);
-    return this.drafter.cycles.reduce((best, line) => (!best || kept(line) > kept(best) ? line : best), null);
+    const took = ({ ms }) => (ms ?? []).reduce((sum, one) => sum + one, 0);
+    const worth = (line, other) => kept(line) - kept(other) || took(other) - took(line);
+    return this.drafter.cycles.reduce((best, line) => (!best || worth(line, best) > 0 ? line : best), null);
   }
 
   #state(name) {

@@ -60,9 +60,9 @@ def right_answers(found: dict[str, Row]) -> str:
             shares = [f"{escape(label(row['method']))} {100 * row['right']:.0f} %"
                       for row in best if row["method"] not in NAMES]  # fmt: skip
             told += (
-                f"<p>Short answers survive a cut better. Of {rows[0]['asked']} questions that the "
-                "target answers right, cut after the first token, drafters alone answer right: "
-                f"{', '.join(shares)}.</p>"
+                f"<p>A few short answers survive a cut. Of {rows[0]['asked']} questions that the "
+                "target answers right, drafters that are cut off after the first token still "
+                f"answer right: {', '.join(shares)}.</p>"
             )
     return told
 

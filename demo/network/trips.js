@@ -21,7 +21,7 @@ export function mount({ element, props: { runs, trip: first, ratio } }) {
     const each = ratio * check; // on the same machine, as busy as it is
     const mine = needed.map((one) => [one.name, one.calls, one.here]);
     runs = [...mine, [plain, count, count * each], [streamed, 1, count * each]];
-    before = "";
+    before = "Your run, a cut’s time left out: ";
     whence.textContent = `measured in your run, a cut’s time left out. Plain decoding was not run: each of its calls counts as ${ratio.toFixed(2)} of a check, as recorded.`;
     draw();
   };
@@ -33,7 +33,7 @@ export function mount({ element, props: { runs, trip: first, ratio } }) {
     element.querySelector("label span").textContent = `${trip.value} ms`;
     const least = ours < stream ? "Guessing here is the fastest" : "A server that streams is the fastest";
     said.textContent = `${before}${seconds(ours)} with the drafter here, ${seconds(each)} token by token, ${seconds(stream)} if the server streams.`;
-    streaming.textContent = `${least}. But a cut ends a stream, while the drafter here writes on, though one this small soon repeats itself.`;
+    streaming.textContent = `${least}. ${ours < stream ? "A cut would also end" : "But a cut ends"} a stream, while the drafter here writes on, though one this small soon repeats itself.`;
     const bar = (kind, value) => el("span", `bar ${kind}`, "", { style: `width: ${(100 * value) / Math.max(...whole)}%` });
     bars.replaceChildren(...runs.flatMap(([name, calls, here], at) => [
       add(el("p"), el("b", "", seconds(whole[at])), ` ${name}: ${many(calls, "round trip")} × ${trip.value} ms = ${seconds(away[at])}${here ? `, and ${seconds(here)} in the models` : ""}`),

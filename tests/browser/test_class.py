@@ -1,5 +1,6 @@
 """Class mode, taught with as a teacher would: by keys, on a large screen, and left again."""
 
+import json
 import re
 
 from demo.lesson.text import STEPS
@@ -64,14 +65,19 @@ def test_in_class_there_is_what_a_lesson_needs(open_page):
                 page.wait_for_selector(f".class-picture svg:has-text('What N = {tli} means')")
                 run(page)
             rows = page.locator(".runs p").all_inner_texts()
-            assert [row.split(":")[0] for row in rows] == ["MoA N=0", "MoA N=1", "Plain decoding"]
+            names = [row.split(":")[0] for row in rows if ": " in row and " takes" in row]
+            assert names[::2] == ["MoA N=0", "MoA N=1"]
+            assert names[1::2] == ["Plain decoding after it"] * 2
+            kept = page.evaluate("JSON.parse(sessionStorage.getItem('moa-run')).traces.drafter")
+            assert json.loads(kept)["about"]["settings"]["tree"]["budget"] == 7  # for every N
     page.click("#cut")
     assert page.inner_text("#cut") == "Cancel the cut"
     press(page, "Next step →")
     assert not page.locator(".class-picture li").count()  # they are the answer
     press(page, "Show answer")
     words = [headline(page).removeprefix("Recorded: "), page.inner_text("#view .costs")]
-    wrong, saved, costs = page.locator(".class-picture li").all_inner_texts()
+    wrong, saved, costs, rival = page.locator(".class-picture li").all_inner_texts()
+    assert rival.startswith("In the recording, against EAGLE-2: ")
     right = page.locator(f"{TEXT} .accepted").count()
     assert f"accepted {right} of " in wrong and words[0].startswith(saved[:-1])
     assert costs == words[1] and page.get_by_role("button", name="Next step →").is_disabled()
@@ -106,5 +112,8 @@ def test_in_class_there_is_what_a_lesson_needs(open_page):
     assert page.locator("#prompt textarea").input_value() != STORY  # and with its prompt
     for _ in STEPS:
         page.keyboard.press("PageDown")
+    page.reload()
+    page.wait_for_selector(".class-steps > div:has-text('8 of 8')")  # it goes on with its step
+    page.wait_for_selector(f"{LANE}[data-state=done]")
     press(page, "Show answer")  # also tells the rival's figures, where both were measured
     assert "Against EAGLE-2: " in page.locator(".class-picture li").last.inner_text()

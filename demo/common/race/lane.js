@@ -160,12 +160,17 @@ export class Lane {
   }
 }
 
+const touch = window.matchMedia("(hover: none)");
+
 /** Lets whole texts scroll together, so that they can be compared. */
 export function together(lanes) {
   const room = ({ view: { text } }) => text.scrollHeight - text.clientHeight;
+  let [leads, until] = [null, 0]; // a finger's lane, and when another may lead
   for (const one of lanes)
-    one.view.text.addEventListener("scroll", ({ target }) => {
-      if (!target.matches(":hover, :focus-within") || !lanes.every(({ over }) => over)) return;
+    one.view.text.addEventListener("scroll", ({ target, timeStamp }) => {
+      if (leads !== one && timeStamp < until) return;
+      if (!(touch.matches || target.matches(":hover, :focus-within")) || !lanes.every(({ over }) => over)) return;
+      [leads, until] = [one, timeStamp + 200];
       const share = target.scrollTop / Math.max(1, room(one));
       for (const other of lanes) if (other !== one) other.view.text.scrollTop = share * room(other);
     });

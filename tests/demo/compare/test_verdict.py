@@ -5,7 +5,8 @@ from dataclasses import replace
 import pytest
 
 from demo.compare.bench import told, verdict
-from tests.demo.compare.comparisons import row_of
+from demo.compare.rows import rows
+from tests.demo.compare.comparisons import row_of, usual_comparison
 
 EAGLE = row_of("eagle2", (3.0, 3.0, 3.0), (100, 98, 103))
 FAST_EAGLE = row_of("eagle2", (3.0,) * 3, (120, 118, 125))
@@ -17,7 +18,7 @@ FAST = row_of("moa-n0", (3.6,) * 3, (120, 118, 125))
     [
         ((80, 78, 82), "MoA N=0 was the fastest, at 1.50 × plain decoding’s speed."),
         ((119, 115, 121),
-         "Too close to call: MoA N=0 1.01 × plain decoding’s speed."),
+         "No clear winner: MoA N=0 1.01 × plain decoding’s speed."),
         ((160, 155, 165),
          "Plain decoding was the fastest; MoA N=0 reached 0.75 × plain decoding’s speed."),
         (None, "MoA N=0 was the fastest, at 1.20 × EAGLE-2’s speed."),
@@ -32,7 +33,7 @@ def test_the_headline_names_who_was_fastest_and_moa(plain, headline):
 def test_what_is_close_and_what_is_not_known_is_said():
     close = row_of("moa-n0", (3.6,) * 3, (104, 102, 108))  # its range touches EAGLE-2's
     level = "MoA N=0 reached 1.30 × and EAGLE-2 1.25 × plain decoding’s speed"
-    assert verdict([close, EAGLE])[0] == "Too close to call: MoA N=0 1.04 × EAGLE-2’s speed."
+    assert verdict([close, EAGLE])[0] == "No clear winner: MoA N=0 1.04 × EAGLE-2’s speed."
     plain = row_of("vanilla", (1,) * 3, (80, 79, 81))
     said = verdict([close, EAGLE, plain])
     assert said[0] == f"{level}; which is faster is too close to call." and len(said) == 2
@@ -50,6 +51,9 @@ def test_what_is_close_and_what_is_not_known_is_said():
     assert verdict([replace(row, runs=1) for row in (FAST, EAGLE)])[1].startswith("one run each: ")
     assert verdict([replace(FAST, same=False), EAGLE])[-1] == "different text ✗"
     assert verdict([replace(FAST, same=None), EAGLE])[-1] == "text not compared"
+    assert verdict(rows(usual_comparison()))[-2:] == [
+        "a call of MoA N=1 brings 3.00 tokens, but takes 110 ms instead of 50", "same text ✓"
+    ]  # fmt: skip
     assert verdict([]) == verdict([EAGLE]) == []
     assert verdict([row_of(name, None, None) for name in ("moa-n1", "eagle2")]) == []
     assert told([]) == ""
