@@ -37,7 +37,7 @@ export function summary(stage) {
   const { drafter } = stage;
   const [right, wrong] = drafter.guesses;
   const saved = drafter.ended ? plainly([...calls(stage), ...text(stage)]).replace(/\.? ?$/, ".") : "";
-  const guesses = `A wrong guess costs time, but changes no word: the target accepted ${right} of ${right + wrong}. Several are guesses for one place, of which one at most is right.`;
+  const guesses = `A wrong guess costs time, but changes no word: ${right} of ${right + wrong} guesses were right, at most one for each place.`;
   return [right + wrong && guesses, saved, gain(stage), drafter.view.link, rivalry(stage) || stage.rivalry].filter(Boolean);
 }
 

@@ -79,7 +79,7 @@ def test_in_class_there_is_what_a_lesson_needs(open_page):
     wrong, saved, costs, rival = page.locator(".class-picture li").all_inner_texts()
     assert rival.startswith("In the recording, against EAGLE-2: ")
     right = page.locator(f"{TEXT} .accepted").count()
-    assert f"accepted {right} of " in wrong and words[0].startswith(saved[:-1])
+    assert f": {right} of " in wrong and words[0].startswith(saved[:-1])
     assert costs == words[1] and page.get_by_role("button", name="Next step →").is_disabled()
     press(page, "Back")
     assert "Cancel" not in page.inner_text("#cut")  # it went with its step
