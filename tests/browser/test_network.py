@@ -131,8 +131,11 @@ def test_what_a_drafter_saves_is_computed_for_a_round_trip_of_the_visitors(page)
             f"Recorded without a cut: {drafted} with the drafter here, {each} token by token, "
             f"{stream} if the server streams."
         )
-        first = "Guessing here" if seconds(drafted) < seconds(stream) else "A server that streams"
-        assert page.inner_text("#net-trips .streamed").startswith(f"{first} is the fastest. ")
+        said = page.inner_text("#net-trips .streamed").partition(" is the fastest. ")[0]
+        if said == "Guessing here":  # times are rounded
+            assert seconds(drafted) <= seconds(stream)
+        else:
+            assert said == "A server that streams" and seconds(stream) <= seconds(drafted)
     for before, after, count in zip(*whole, calls, strict=True):
         gained = seconds(after) - seconds(before)
         assert gained == pytest.approx(count * 0.1, abs=0.11)
