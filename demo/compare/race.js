@@ -60,7 +60,6 @@ export function mount({ element, props, watch }) {
     tracks.replaceChildren();
     root.hidden = !race;
     if (!race) return;
-    root.dataset.race = race.id;
     const longest = Math.max(...race.lanes.map(({ seconds: took, range }) => Math.max(took, race.recorded ? 0 : (range?.[1] ?? 0))));
     const drawn = race.lanes.map((one) => bar(one, longest));
     if (race.lanes[0].lines) {

@@ -82,7 +82,8 @@ def test_a_comparison_is_the_same_in_table_charts_verdict_and_race(page):
     lines = chart(page, "compare-latency")
     for line, time in zip(lines, page.locator(".race .time").all_inner_texts(), strict=True):
         assert line["x"][-1] == LENGTH
-        assert float(time.split()[0]) == pytest.approx(line["y"][-1], abs=0.01)  # of the last token
+        # That of the last token, but for what a run does after it; the other is rounded.
+        assert float(time.split()[0]) == pytest.approx(line["y"][-1], abs=0.006)
     assert charts_are_named(page)
     for _ in every_look(page):
         assert can_be_read(
