@@ -97,7 +97,8 @@ def measure(
     should_stop: Stop = lambda: False, plain: bool = False,
 ) -> Iterator[Progress]:  # fmt: skip
     """Run the requests, named by method, in turns; fill `measured` and yield the progress.
-    A stopped run is dropped and ends the measurement. UserError before the first yield.
+    A stopped run is dropped and ends the measurement; called again with the same `measured`, it
+    goes on with the runs that are left. UserError before the first yield.
 
     plain  also an uncounted run of plain decoding, for its text
     """
@@ -109,9 +110,12 @@ def measure(
     steps = turns(list(requests), measured.repeats, first.max_new_tokens, plain)
     if plain:
         requests = {**requests, VANILLA: replace(first, method=VANILLA)}
-    measured.traces = {one.method: [] for one in steps if one.run}
-    tokens = sum(step.tokens for step in steps)
-    made = borrow(engine, tokens, taken, dict(requests), steps, should_stop=should_stop)
+    measured.traces = measured.traces or {one.method: [] for one in steps if one.run}
+    # A run that is there needs none of what comes before it.
+    first = next(at for at, one in enumerate(steps) if one.run == measured.finished + 1)
+    first = first if measured.finished else 0
+    tokens = sum(step.tokens for step in steps[first:])
+    made = borrow(engine, tokens, taken, dict(requests), steps, first, should_stop=should_stop)
     with closing(made) as said:
         for step, trace in said:
             if trace is None:
@@ -123,11 +127,12 @@ def measure(
 
 
 def taken(
-    engine: Engine, requests: Mapping[str, Request], steps: Sequence[Progress], should_stop: Stop
-) -> Iterator[tuple[Progress, Trace | None]]:
-    """Do the runs. Yields progress, and each finished run except warm-ups."""
-    total, done = sum(step.tokens for step in steps), 0
-    for step in steps:
+    engine: Engine, requests: Mapping[str, Request], steps: Sequence[Progress], first: int,
+    should_stop: Stop,
+) -> Iterator[tuple[Progress, Trace | None]]:  # fmt: skip
+    """Do the runs from the first on. Yields progress, and each finished run except warm-ups."""
+    total, done = (sum(step.tokens for step in part) for part in (steps, steps[:first]))
+    for step in steps[first:]:
         yield replace(step, share=done / total), None
         if should_stop():
             return

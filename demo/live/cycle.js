@@ -23,14 +23,14 @@ function drawable({ tree, bonus, accepted }) {
   return [cycle, [...tree.texts, tree.bonus[0]]];
 }
 
-/** Draws a bar for each of rows, [words, [drafting, verifying, the rest]], all on one scale. In ms. */
-export function bars(root, rows) {
+/** Draws a bar for each of rows, [words, [drafting, verifying, the rest]], all on one scale, up to most. In ms. */
+export function bars(root, rows, most = 0) {
   const sums = rows.map(([, ms]) => ms.reduce((sum, one) => sum + one));
   root.replaceChildren();
   rows.forEach(([words, ms], at) => {
     const track = el("div", "track");
     for (const [kind, name] of ["draft", "verify", "rest"].entries())
-      add(track, el("span", `bar ${name}`)).lastChild.style.width = `${(100 * (ms[kind] ?? 0)) / Math.max(...sums)}%`;
+      add(track, el("span", `bar ${name}`)).lastChild.style.width = `${(100 * (ms[kind] ?? 0)) / Math.max(most, ...sums)}%`;
     add(root, add(el("p"), `${words} `, el("b", "", `${sums[at].toFixed(0)} ms`)), track);
   });
 }

@@ -19,7 +19,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from secrets import token_hex
 from threading import Event, Thread
-from time import monotonic
+from time import monotonic, sleep
 from typing import Any
 
 from starlette.requests import HTTPConnection
@@ -47,7 +47,7 @@ from moa_core.untrusted import parsed
 ALIVE = 1.0  # seconds between signs of life
 ALONE = 15  # tokens per second while cut: slow enough to read, and to reconnect in time
 LESSON = 600.0  # seconds that a lesson's run waits: time to talk
-TAKEN = "Another visitor pressed Run, so the measurement stopped. Your run is kept: measure again."
+GAVE_WAY = "waiting: another visitor’s run comes first"
 MOST = 64  # pages with a link
 MOST_WAITING = 20
 Say = Callable[[dict[str, Any]], None]
@@ -227,18 +227,21 @@ class Visitor:
     def _measure(self, asked: dict[str, Any], stop: Stop, say: Say) -> None:
         engine, request = self._engine, request_from(asked.get("settings"))
         requests, measured = requests_for(engine, request), Measured(repeats=3)
-        others = engine.worker.waiting
-        engine.worker.gives_way = True  # others are not asked to wait
-        try:
-            for step in measure(engine, requests, measured, lambda: stop() or bool(others)):
-                words = f"run {step.run} of {step.runs}" if step.run else "warming up"
-                say({"step": words, "share": round(step.share, 3)})
-        finally:
-            engine.worker.gives_way = False
-        if measured.finished < measured.wanted:
-            words = "Stopped." if stop() else TAKEN
-            say({"step": words, "share": None})
-            return
+        others, share = engine.worker.waiting, 0.0
+        while not measured.finished or measured.finished < measured.wanted:
+            engine.worker.gives_way = True  # others are not asked to wait
+            try:
+                for step in measure(engine, requests, measured, lambda: stop() or bool(others)):
+                    words, share = f"run {step.run} of {step.runs}", round(step.share, 3)
+                    say({"step": words if step.run else "warming up", "share": share})
+            finally:
+                engine.worker.gives_way = False
+            if stop():
+                say({"step": "Stopped.", "share": None})
+                return
+            while others and not stop():
+                say({"step": GAVE_WAY, "share": share})
+                sleep(ALIVE)
         found = figures(request.method, measured.traces)
         for trace in (rivals := measured.traces.get("eagle2", []))[:1]:
             record_words(trace, tokenizer_of(engine.target(request.target)))

@@ -8,7 +8,7 @@ import { sample } from "../common/tokens/view.js";
 import { Charts } from "./charts.js";
 import { Cycle } from "./cycle.js";
 import { busy, costs, headline, plainly, remarks, rivalry } from "./headline.js";
-import { Ran } from "./ran.js";
+import { Levels, Ran } from "./ran.js";
 
 const [DRAFTED, ALONE] = ["With a drafter", "Without: the target alone"];
 const ALONE_NOW = "The connection is cut: no call of the target, so no cycle.";
@@ -43,9 +43,9 @@ export class Stage {
     this.lanes = { drafter: this.drafter, plain: this.plain };
     this.cycle = new Cycle(() => this.#slowly());
     this.charts = new Charts();
-    this.ran = new Ran();
+    [this.ran, this.levels] = [new Ran(), new Levels()];
     add(root, add(el("div", "top"), this.headline, this.actions, add(el("div", "why"), this.costs, this.said)));
-    add(root, add(el("div", "lanes"), this.drafter.root, this.plain.root, this.ran.root), this.#bar());
+    add(root, add(el("div", "lanes"), this.drafter.root, this.plain.root, this.ran.root, this.levels.root), this.#bar());
     add(root, add(el("div", "below"), this.cycle.root, this.charts.root));
     document.addEventListener("keydown", (event) => this.#keyed(event));
     together(this.both);
@@ -227,6 +227,7 @@ export class Stage {
     const newest = this.drafter.cycles.at(-1);
     if (this.pinned === null && this.drafter.root.dataset.link === "lost") this.cycle.clear(ALONE_NOW);
     else if (this.pinned === null) this.#show(newest);
+    if (inClass) this.levels.show(this.drafter.cycles, this.drafter.all);
     this.#buttons();
     this.tell();
   }

@@ -30,3 +30,16 @@ def test_each_warms_up_and_then_another_one_is_first_in_each_repeat(loads, monke
     monkeypatch.setattr(measuring, "INTERVAL", 0)  # a word an event
     shares = [step.share for step in measure(Engine(), requests, Measured())]
     assert shares == sorted(shares) and len(shares) > 108 and shares[-1] == 1
+
+
+def test_a_measurement_that_gave_way_goes_on_where_it_was(loads, monkeypatch):
+    monkeypatch.setattr(measuring, "INTERVAL", 1e9)
+    found, requests = Measured(), {name: Request(PROMPT, name, 20) for name in METHODS}
+    whole, loads[:] = list(measure(Engine(), requests, Measured())), []
+
+    def begun():  # counted runs
+        return sum(getattr(one, "max_new_tokens", 0) == 20 for one in loads)
+
+    for stopped, said in ((1, whole[:4]), (3, whole[:5]), (9, whole[4:])):
+        assert [*measure(Engine(), requests, found, lambda: begun() >= stopped)] == said
+    assert found.finished == found.wanted == 3
