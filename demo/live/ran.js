@@ -16,10 +16,10 @@ export class Ran {
     if (ms === null || head.method === "vanilla" || view.link) return; // a cut takes time, too
     const cycles = all.filter((one) => one.ms);
     const mean = [0, 1, 2].map((part) => cycles.reduce((sum, one) => sum + (one.ms[part] ?? 0), 0) / cycles.length);
-    const words = `${head.label}${recorded ? " (recorded)" : ""}: ${tau.toFixed(2)} tokens in ${ms.toFixed(0)} ms, of which drafting (blue) takes ${mean[0].toFixed(0)}; a token takes`;
+    const words = `${head.label}${recorded ? " (recorded)" : ""}: ${tau.toFixed(2)} tokens in ${ms.toFixed(0)} ms, ${mean[0].toFixed(0)} of it drafting (blue); a token:`;
     const alike = (one) => one.recorded === recorded && one.prompt === head.prompt && one.label !== head.label;
     const rows = [[words, mean.map((one) => one / tau)]];
-    if (alone !== null) rows.push(["Plain decoding after it: a token takes", [0, alone]]);
+    if (alone !== null) rows.push(["Plain decoding after it; a token:", [0, alone]]);
     this.runs = [...this.runs.filter(alike), { recorded, prompt: head.prompt, label: head.label, method: head.method, alone, rows }];
     const most = Math.max(...this.runs.flatMap((one) => one.rows.map(([, ms]) => ms.reduce((sum, part) => sum + part))));
     this.root.replaceChildren();
@@ -48,7 +48,7 @@ export class Levels {
       const right = cycles.filter(({ tree }) => (tree?.path.length ?? 0) >= level).length;
       const track = add(el("div", "track"), el("span", "bar right"));
       track.firstChild.style.width = `${(100 * right) / Math.max(1, all.length)}%`;
-      add(this.root, add(el("p"), `Guess ${level} was right in `, el("b", "", `${right} of ${many(cycles.length, "call")}`)), track);
+      add(this.root, add(el("p"), `Level ${level}: a guess was right in `, el("b", "", `${right} of ${many(cycles.length, "call")}`)), track);
     }
   }
 }

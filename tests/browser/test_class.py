@@ -5,7 +5,18 @@ import re
 
 from demo.lesson.text import STEPS
 from tests.browser.conftest import keep_picture
-from tests.browser.driving import HIDDEN, LANE, PLAIN, STORY, TEXT, TREE, headline, press, run
+from tests.browser.driving import (
+    HIDDEN,
+    LANE,
+    PLAIN,
+    STORY,
+    TEXT,
+    TREE,
+    choose,
+    headline,
+    press,
+    run,
+)
 
 # The height of the row of keys, as it is once a cut was healed.
 HEALED = """() => {
@@ -48,26 +59,40 @@ def test_in_class_there_is_what_a_lesson_needs(open_page):
     for step in STEPS[1:]:  # as a clicker does
         page.keyboard.press("PageDown")
         assert step.question in steps.inner_text()
-        if step.id not in ("observing", "training"):
-            assert page.evaluate(HIDDEN, ["#prompt textarea", "#run", "#stop"]) == []
+        assert page.evaluate(HIDDEN, ["#prompt textarea", "#run", "#stop"]) == []
         assert page.locator(PLAIN).is_visible() != page.locator(".class-picture svg").is_visible()
         assert page.locator("#tli").is_visible() == (step.id == "tli")  # it asks for an N
-        # The result, which the first steps do not give away; two others are about a picture alone.
-        told = step.id in ("lossless", "tli", "alone")
+        assert page.locator("#method").is_visible() == (step.id in ("observing", "tli"))
+        # The result, which the first steps do not give away.
+        told = step.id not in ("verifying", "training")
         assert page.locator("#view .headline").is_visible() == told
-        assert page.locator(f"{LANE} .state").is_visible() == told
+        assert page.locator(f"{LANE} .state").is_visible() == (step.id != "verifying")
         if page.locator(".class-picture svg").is_visible():
             letters = page.locator(".class-picture text").evaluate_all(LETTERS)
             assert min(letters) > page.locator(".class-steps small").evaluate(SIZE)
+        if step.id == "observing":
+            for method in ("EAGLE-2", "MoA"):
+                choose(page, method)
+                run(page)
+            rows = page.locator(".runs p").all_inner_texts()
+            assert [row.split(":")[0] for row in rows][:3:2] == ["EAGLE-2", "MoA N=0"]
+        if step.id == "training":
+            levels = page.locator(".levels b")
+            counts = [int(one.split(" of ")[0]) for one in levels.all_inner_texts()]
+            assert counts[0] > 0 and counts == sorted(counts, reverse=True)
+            press(page, "Previous cycle")
+            press(page, "Next cycle")  # back at the one that is shown at the end
+            drawn = page.inner_text(".pacer .count").split()[1]
+            assert re.search(rf" of {drawn} calls?$", levels.first.inner_text())
         if step.id == "tli":
             for tli, end in enumerate(("Home", "End")):
                 page.press("#tli input[type=range]", end)
                 page.wait_for_selector(f".class-picture svg:has-text('What N = {tli} means')")
                 run(page)
-            rows = page.locator(".runs p").all_inner_texts()
-            names = [row.split(":")[0] for row in rows if ": " in row and " takes" in row]
+            rows = page.locator(".runs p:visible").all_inner_texts()
+            names = [row.split(":")[0] for row in rows if "a token: " in row]
             assert names[::2] == ["MoA N=0", "MoA N=1"]
-            assert names[1::2] == ["Plain decoding after it"] * 2
+            assert names[1::2] == ["Plain decoding after it; a token"] * 2
             kept = page.evaluate("JSON.parse(sessionStorage.getItem('moa-run')).traces.drafter")
             assert json.loads(kept)["about"]["settings"]["tree"]["budget"] == 7  # for every N
     page.click("#cut")

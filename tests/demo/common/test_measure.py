@@ -40,6 +40,8 @@ def test_a_measurement_that_gave_way_goes_on_where_it_was(loads, monkeypatch):
     def begun():  # counted runs
         return sum(getattr(one, "max_new_tokens", 0) == 20 for one in loads)
 
-    for stopped, said in ((1, whole[:4]), (3, whole[:5]), (9, whole[4:])):
-        assert [*measure(Engine(), requests, found, lambda: begun() >= stopped)] == said
+    def said(stopped):
+        return list(measure(Engine(), requests, found, lambda: begun() >= stopped))
+
+    assert (said(1), said(3), said(9)) == (whole[:4], whole[:5], whole[4:])
     assert found.finished == found.wanted == 3
