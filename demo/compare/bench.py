@@ -132,7 +132,8 @@ def _speed(measured: Sequence[Row]) -> str:
     times = {name: f"{one.over(rates[over]).middle:.2f} ×" for name, one in rates.items()}
     if len(ahead) > 1 and over in ahead:
         raced = listed([f"{whose.get(one, one)} {times[one]}" for one in ahead if one != over])
-        said = f"No clear winner: {raced}{of}"
+        worth = "No drafter was clearly faster" if over == plain else "No clear winner"
+        said = f"{worth}: {raced}{of}"
     elif len(ahead) > 1:
         reached = [f"{one} {'reached ' * (one == ahead[0])}{times[one]}" for one in ahead]
         said, of = f"{listed(reached)}{of}; which is faster is too close to call", ""

@@ -34,7 +34,7 @@ export function mount({ element, props, watch }) {
     const whole = add(el("span", "whole"), fill);
     const time = add(el("span", "time", seconds(took)), el("small"));
     if (range && !props.value.recorded) {
-      time.lastChild.textContent = range.map((end) => end.toFixed(1)).join(" to ");
+      time.lastChild.textContent = range.map((end) => end.toFixed(2)).join(" to ");
       const whisker = el("span", "whisker");
       [whisker.style.left, whisker.style.width] = [share(range[0]), share(range[1] - range[0])];
       add(whole, whisker);
@@ -69,13 +69,13 @@ export function mount({ element, props, watch }) {
     }
     if (race.measuring) {
       root.dataset.state = "measuring";
-      note.textContent = "Each bar is the median of the runs so far, and changes with the next ones. All are replayed together when all are done.";
+      note.textContent = "Each bar is the median of the runs so far, or the slower of two, and changes with the next ones. All are replayed together when all are done.";
       return;
     }
     finish = Math.max(...lanes.map(({ lane }) => lane.seconds));
     const sharing = (place) => place !== null && lanes.filter(({ rank }) => rank === place).length > 1;
     for (const one of lanes) one.called = one.rank === null ? "" : sharing(one.rank) ? "tie" : PLACES[one.rank];
-    const which = race.repeats > 1 ? `the median of its ${race.repeats} runs` : "its run";
+    const which = race.repeats > 2 ? `the median of its ${race.repeats} runs` : race.repeats > 1 ? "the slower of its 2 runs" : "its run";
     const level = lanes.some(({ rank }) => sharing(rank)) ? " Too close to call; more repeats may tell them apart." : "";
     const whose = `${race.recorded ? "Recorded with" : "Run with"} the prompt “${race.prompt}”`;
     note.textContent = `A shorter bar is faster. Each ran alone; ${which} is replayed in real time.${race.repeats > 1 && !race.recorded ? " Below its time, and as a line over its bar: from the fastest to the slowest." : ""}${level} ${whose}`;

@@ -39,6 +39,8 @@ def race(rows: Sequence[Row]) -> dict[str, Any]:
 def so_far(rows: Sequence[Row]) -> dict[str, Any]:
     """The view's value while runs are still to come."""
     lanes = _lanes(rows, lines=min(row.runs for row in rows) == 1)
+    if len({row.runs for row in rows}) > 1:  # a repeat is under way
+        lanes = [lane | {"over": ""} for lane in lanes]
     return {"id": token_hex(4), "measuring": True, "lanes": lanes}
 
 

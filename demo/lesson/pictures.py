@@ -41,14 +41,14 @@ def observing() -> str:
         "observing", "What a drafter sees of one verified token",
         "The target’s layers are in the middle, with the last layer’s output on top. "
         "EAGLE-2, on the left, reads this one vector. LSA, on the right, reads the keys and "
-        "values of all layers and condenses them into one vector, the memory.",
+        "values of all layers and condenses them into one vector, the memory, which MoA reads.",
         220, text(180, 14, "target, one token", "middle quiet"),
         box(128, 24, 104, "its output", "sure"), stack, line(180, 62, 180, 50, "to"), rays,
         line(128, 37, 76, 37, "to"), box(6, 24, 70, "EAGLE-2"),
         text(41, 66, "one layer", "middle quiet"), text(317, 90, "layer self-", "middle quiet"),
         text(317, 105, "attention", "middle quiet"), box(280, 113, 74, "LSA", "drafter"),
-        line(317, 139, 317, 170, "to"), box(280, 170, 74, "memory"),
-        text(317, 212, "MoA reads it", "middle quiet"),
+        line(317, 139, 317, 178, "to"), text(288, 163, "memory", "middle quiet"),
+        box(280, 178, 74, "MoA"),
     )  # fmt: skip
 
 

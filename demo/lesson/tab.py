@@ -95,7 +95,7 @@ def for_class() -> list[dict[str, Any]]:
     about N by N."""
     unseen = {name: [PICTURES[name]()] for name in ("observing", "training")}
     unseen["tli"] = [layers(stop, "tli") for stop in STOPS]
-    shown = ("title", "ask", "question", "answer")
+    shown = ("id", "title", "ask", "question", "answer")
     return [
         {name: getattr(step, name) for name in shown} | {"pictures": unseen.get(step.id, [])}
         for step in STEPS

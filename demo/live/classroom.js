@@ -5,7 +5,7 @@ import { follow, levels, outside, prompted, seen, settled, veil } from "./run.js
 const KEYS = { PageDown: 1, ArrowRight: 1, PageUp: -1, ArrowLeft: -1 }; // those of a clicker, too
 
 const END = {
-  title: "What we saw", ask: "Run, then Measure speed, bring your own numbers. Answer first, then compare.", question: "In your own words: what makes it faster, and what does it cost?", pictures: [],
+  title: "What we saw", ask: "Press Run for a whole run, then Measure speed: the numbers are then yours. Answer first, then compare.", question: "In your own words: what makes it faster, and what does it cost?", pictures: [],
   answer: "Checking several guesses in one call takes less time than a call for each, so right guesses save time. Guessing takes time and memory, and each guess makes the call a little longer: with few right guesses, it does not pay.",
 };
 
@@ -15,14 +15,15 @@ export function classroom(header, given) {
   const words = el("div", "", "", { ariaLive: "polite" });
   const picture = el("figure", "class-picture");
   const show = (by, answered = false) => {
-    if (by) settled(); // a step begins with the whole run, and connected
     at = clamped(at + by, steps);
     const step = steps[at];
+    const move = () => by && settled(step.id === "training"); // its bars count as the run is played
     const name = el("b", "", `${at + 1} of ${steps.length}, ${step.title}. `);
     words.replaceChildren(add(el("small"), name, answered ? step.question : step.ask + about()));
-    words.append(answered ? el("p", "answer", step.answer + here()) : el("p", "", step.question));
+    words.append(answered ? el("p", "answer", here() + step.answer) : el("p", "", step.question));
     header.closest(".class-mode").dataset.step = at + 1; // the style sheet shows what each is about
     history.replaceState(history.state, "", `#${at + 1}`); // a reload goes on with the step
+    move();
     if (step === END && answered) picture.replaceChildren(add(el("ol"), ...seen().map((line) => el("li", "", line))));
     else draw(step.pictures);
     if (picture.firstChild) document.querySelector("#view .lanes")?.append(picture);
@@ -33,7 +34,7 @@ export function classroom(header, given) {
   };
   // The first step has no box of the prompt, which would invite another question.
   const about = () => (!at && prompted() ? ` Prompt: “${prompted()}”` : "");
-  const here = () => (!at && levels() ? ` Here: ${levels()}.` : "");
+  const here = () => (!at && levels() ? `Here: ${levels()}. ` : "");
   let chosen = 0; // N
   const draw = (pictures) => {
     picture.innerHTML = pictures[Math.min(chosen, pictures.length - 1)] ?? ""; // the lesson's own

@@ -23,14 +23,14 @@ function drawable({ tree, bonus, accepted }) {
   return [cycle, [...tree.texts, tree.bonus[0]]];
 }
 
-/** Draws a bar for each of rows, [words, [drafting, verifying, the rest]], all on one scale, up to most. In ms. */
-export function bars(root, rows, most = 0) {
+/** Draws a bar for each of rows, [words, [drafting, verifying, the rest]], all on one scale. In ms. */
+function bars(root, rows) {
   const sums = rows.map(([, ms]) => ms.reduce((sum, one) => sum + one));
   root.replaceChildren();
   rows.forEach(([words, ms], at) => {
     const track = el("div", "track");
     for (const [kind, name] of ["draft", "verify", "rest"].entries())
-      add(track, el("span", `bar ${name}`)).lastChild.style.width = `${(100 * (ms[kind] ?? 0)) / Math.max(most, ...sums)}%`;
+      add(track, el("span", `bar ${name}`)).lastChild.style.width = `${(100 * (ms[kind] ?? 0)) / Math.max(...sums)}%`;
     add(root, add(el("p"), `${words} `, el("b", "", `${sums[at].toFixed(0)} ms`)), track);
   });
 }
@@ -97,6 +97,7 @@ export class Cycle {
     this.box = box;
     box?.classList.add("unjudged");
     this.#phase("drafted");
+    this.root.classList.add("slow");
     this.#timers = [
       setTimeout(() => this.#phase("checked"), SLOW[0]),
       setTimeout(() => (this.still(), after && after()), SLOW[0] + SLOW[1]),
@@ -106,6 +107,7 @@ export class Cycle {
   still() {
     for (const timer of this.#timers) clearTimeout(timer);
     this.#timers = [];
+    this.root.classList.remove("slow");
     this.box?.classList.remove("unjudged");
     this.box = null;
     if (this.line) this.#phase(this.#veiled ? "drafted" : "kept");

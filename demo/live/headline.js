@@ -17,18 +17,17 @@ export function headline(stage) {
 /** Below it: how far the run is; then why fewer calls are not as much faster, or what a cut did. */
 export function costs(stage) {
   const { drafter, plain, complete, live } = stage;
-  if (drafter.root.dataset.link === "lost") return "";
+  if (drafter.root.dataset.link === "lost") return "A drafter this small soon repeats itself.";
   if (live && plain.head && !plain.ended && !drafter.view.link) return `Plain decoding: ${many(plain.pace[0], "token")} so far.`;
   if (live && drafter.calls && !drafter.view.link) return `So far: ${many(drafter.pace[0], "token")} in ${many(drafter.calls, "model call")}.`;
   if (!drafter.view.link) return complete ? gain(stage) : "";
-  const alone = drafter.view.text.querySelector(".changed") && "A drafter this small soon repeats itself.";
-  return [drafter.view.link, alone].filter(Boolean).join(" ");
+  return complete ? [healed(drafter), gain(stage)].filter(Boolean).join(" ") : drafter.view.link;
 }
 
 /** How the run ended, and with what it was drafted. */
 export function remarks({ drafter, complete }) {
   if (drafter.view.link && drafter.root.dataset.link !== "lost") return [];
-  const by = drafter.head?.by.replace(AUTO, "whose trees adapt to the times of calls, so the number of calls varies from run to run");
+  const by = drafter.head?.by.replace(AUTO, "whose trees adapt to measured times: calls vary from run to run");
   return [complete && repeats(drafter.view.written), ENDINGS[drafter.ended?.end], by].filter(Boolean);
 }
 
@@ -38,13 +37,13 @@ export function summary(stage) {
   const [right, wrong] = drafter.guesses;
   const saved = drafter.ended ? plainly([...calls(stage), ...text(stage)]).replace(/\.? ?$/, ".") : "";
   const guesses = `A wrong guess costs time, but changes no word: ${right} of ${right + wrong} guesses were right, at most one for each place.`;
-  return [right + wrong && guesses, saved, gain(stage), drafter.view.link, rivalry(stage) || stage.rivalry].filter(Boolean);
+  return [right + wrong && guesses, saved, gain(stage), healed(drafter), rivalry(stage) || stage.rivalry].filter(Boolean);
 }
 
 /** Tokens and time of a call against EAGLE-2's, and which was faster; "" before both were measured. */
 export function rivalry({ drafter, measured }) {
   const [ours, theirs] = [drafter.head?.method, "eagle2"].map((name) => measured?.lanes.find(({ method }) => method === name));
-  if (!ours || !theirs || ours === theirs || drafter.view.link) return "";
+  if (!ours || !theirs || ours === theirs) return "";
   const over = measured.over.eagle2;
   const faster = typeof over === "number" ? `${drafter.head.label} was ${over.toFixed(2)}× as fast` : over ? `${drafter.head.label} was ${over}` : "which was faster is too close to call";
   return `Against EAGLE-2: ${ours.tau.toFixed(2)} tokens a call to its ${theirs.tau.toFixed(2)}, ${call(ours).toFixed(0)} ms a call to its ${call(theirs).toFixed(0)}; ${faster}.`;
@@ -60,7 +59,7 @@ function now({ drafter, live, coming, player, written }) {
   if (!live && !player.playing) return cycles.length ? `After cycle ${cycles.length} of ${all.length}.` : "The first call only reads the prompt: nothing is guessed yet.";
   if (root.dataset.link === "lost") return `The connection is cut: the drafter ${written ? "has reached the run’s length, and waits for the target" : "writes on alone, unchecked"}.`;
   if (head.method === "vanilla") return "Plain decoding: one word per model call.";
-  return `${head.label} is writing. Underlined words were guessed right.`;
+  return "The drafter guesses, the target checks. Underlined words were guessed right.";
 }
 
 function calls({ drafter, plain, complete, live, player }) {
@@ -121,6 +120,9 @@ function repeats(written) {
   return runs.length - new Set(runs).size > runs.length / 4 ? "The text repeats itself, so it is easy to guess" : "";
 }
 
+// What a cut did, once the run is over.
+const healed = ({ view }) => view.link.replace("The connection is back. ", "");
+
 // Why fewer calls are not as much faster: of several runs each, as the charts have them, or of one run.
 function gain(stage) {
   const { drafter, plain, measured } = stage;
@@ -130,11 +132,11 @@ function gain(stage) {
   const [own, alone] = ours && theirs ? [ours, theirs].map(call) : [drafter.ms, plain.ms];
   if (own === null || alone === null) return "";
   const tau = ours?.tau ?? drafter.tau;
-  const brings = `Each call after the prompt’s brings ${tau.toFixed(2)} tokens instead of 1`;
+  const brings = `Each call brings ${tau.toFixed(2)} tokens instead of 1`;
   const takes = (one, other) => `${one.toFixed(0)} ms instead of ${other.toFixed(0)}`;
   const recorded = stage.usual?.every((ms) => ms !== null) ? `: in the recording, ${takes(...stage.usual)}` : "";
   if (own <= alone) return `${brings}. This machine was too busy to tell what a call costs${recorded}.`;
-  return `${brings}, but takes ${takes(own, alone)}.`;
+  return `${brings}, but takes ${takes(own, alone)}: so ${(own / tau).toFixed(0)} ms a token.`;
 }
 
 // Milliseconds of a call, over a whole run.

@@ -1,37 +1,30 @@
-// In class: what the runs have shown, as bars. The average time of a token, of each drafter that ran on
-// this prompt, each with plain decoding's right after it; and how far the guesses were right.
+// In class: what the runs have shown. A table of the drafters that ran on one prompt in one step, and how
+// far their guesses were right.
 import { add, el, many } from "../common/static/dom.js";
-import { bars } from "./cycle.js";
 
 const LEVELS = 5; // that are shown
+const HEADS = ["", "tokens a call", "ms a call", "of it drafting", "ms a token", "plain decoding, right after"];
 
 export class Ran {
   constructor() {
-    this.root = el("section", "runs bars", "", { ariaLabel: "Runs so far" });
-    this.runs = []; // {recorded, prompt, label, method, alone, rows: words and milliseconds a token}
+    this.root = el("section", "runs", "", { ariaLabel: "Runs so far" });
+    this.clear();
+  }
+
+  clear() {
+    this.runs = []; // {prompt, row}, the newest of each drafter
+    this.root.replaceChildren(el("p", "", "Run them: what each gains and costs comes here."));
   }
 
   /** A run that is over. alone: milliseconds of plain decoding's call, null if unknown. */
-  add({ all, head, ms, tau, view }, alone, recorded) {
+  add({ all, head, ms, tau, view }, alone) {
     if (ms === null || head.method === "vanilla" || view.link) return; // a cut takes time, too
     const cycles = all.filter((one) => one.ms);
-    const mean = [0, 1, 2].map((part) => cycles.reduce((sum, one) => sum + (one.ms[part] ?? 0), 0) / cycles.length);
-    const words = `${head.label}${recorded ? " (recorded)" : ""}: ${tau.toFixed(2)} tokens in ${ms.toFixed(0)} ms, ${mean[0].toFixed(0)} of it drafting (blue); a token:`;
-    const alike = (one) => one.recorded === recorded && one.prompt === head.prompt && one.label !== head.label;
-    const rows = [[words, mean.map((one) => one / tau)]];
-    if (alone !== null) rows.push(["Plain decoding after it; a token:", [0, alone]]);
-    this.runs = [...this.runs.filter(alike), { recorded, prompt: head.prompt, label: head.label, method: head.method, alone, rows }];
-    const most = Math.max(...this.runs.flatMap((one) => one.rows.map(([, ms]) => ms.reduce((sum, part) => sum + part))));
-    this.root.replaceChildren();
-    for (const one of this.runs) { // a step about N shows those with an N alone
-      const group = add(this.root, el("div")).lastChild;
-      group.dataset.method = one.method;
-      bars(group, one.rows, most);
-    }
-    const plain = this.runs.flatMap((one) => one.alone ?? []);
-    const changed = plain.length > 1 && Math.max(...plain) > 1.25 * Math.min(...plain);
-    if (changed) add(this.root, el("p", "", "The machine’s speed has changed: compare each run with its own plain decoding."));
-    else if (!recorded && !this.runs[1]) add(this.root, el("p", "", "Run another one, too, to compare."));
+    const drafting = cycles.reduce((sum, one) => sum + one.ms[0], 0) / cycles.length;
+    const row = [head.label, tau.toFixed(2), ...[ms, drafting, ms / tau].map((one) => one.toFixed(0)), alone?.toFixed(0) ?? "–"];
+    this.runs = [...this.runs.filter((one) => one.prompt === head.prompt && one.row[0] !== row[0]), { prompt: head.prompt, row }];
+    const line = (cells, kind) => add(el("tr"), ...cells.map((words) => el(kind, "", words)));
+    this.root.replaceChildren(add(el("table"), line(HEADS, "th"), ...this.runs.map((one) => line(one.row, "td"))));
   }
 }
 
@@ -48,7 +41,7 @@ export class Levels {
       const right = cycles.filter(({ tree }) => (tree?.path.length ?? 0) >= level).length;
       const track = add(el("div", "track"), el("span", "bar right"));
       track.firstChild.style.width = `${(100 * right) / Math.max(1, all.length)}%`;
-      add(this.root, add(el("p"), `Level ${level}: a guess was right in `, el("b", "", `${right} of ${many(cycles.length, "call")}`)), track);
+      add(this.root, add(el("p"), `Right up to level ${level}: `, el("b", "", `${right} of ${many(cycles.length, "call")}`)), track);
     }
   }
 }

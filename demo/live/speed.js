@@ -20,7 +20,7 @@ export class Speed {
       this.bar = el("progress", "", "", { max: 1, ariaLabel: "Measuring speed" });
       this.#fill(this.words, this.bar, button("quiet-button", "Cancel", this.act.cancel, { id: "measure-cancel" }));
     }
-    this.words.textContent = `Measuring speed: ${step}`;
+    this.words.textContent = step.startsWith("Waiting") ? step : `Measuring speed: ${step}`;
     this.bar.value = share;
   }
 

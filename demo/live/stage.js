@@ -76,7 +76,7 @@ export class Stage {
       ["accepted", "guessed right", seen(".accepted:not(.confirmed)")], ["rejected", "guessed wrong", () => this.#wrong],
       ["plain", "the target’s own", seen(".first, .bonus:not(.confirmed)")],
       ["offline", "unchecked, may be wrong", seen(".offline")], ["confirmed", "confirmed by the target", seen(".confirmed")],
-      ["changed", "corrected by the target", seen(".changed")],
+      ["changed", "replaced by the target", seen(".changed")],
     ].map(([kind, words, counted]) => [add(sample(kind, words), " ", el("b")), counted]);
     const [right, wrong, own, ...alone] = this.key.map(([node]) => node);
     add(wrong, rejected).title = "Most are alternatives: for each place, at most one guess can be right.";
@@ -152,7 +152,14 @@ export class Stage {
     this.pinned = this.held = null;
     this.player.seek(Infinity);
     this.#show(this.#best);
+    this.#upwards();
     this.#buttons();
+  }
+
+  /** A lesson's step: with a table of its own, and from the start of the run if its end would tell. */
+  step(fromStart) {
+    this.ran.clear();
+    if (fromStart && !this.live && this.drafter.head) this.player.seek(this.drafter.lines[0].s);
   }
 
   /** A run waits for its turn: said in the headline until its first token, so that nothing moves. */
@@ -214,7 +221,7 @@ export class Stage {
   }
 
   get #over() {
-    return this.both.every((lane) => lane.over);
+    return this.both.every((lane) => lane.over || (inClass && !lane.root.checkVisibility()));
   }
 
   // Texts that are over are shown from their start, to be compared; of one that was cut, the words
@@ -235,7 +242,7 @@ export class Stage {
   #show(line) {
     const best = this.drafter.ended && this.pinned === null && line === this.#best;
     const plain = this.live || busy(this) ? null : this.plain.ms; // while it runs, it changes
-    if (line) this.cycle.show(line, plain, best ? `Most right guesses: cycle ${line.cycle + 1} of ${this.drafter.all.length}.` : undefined);
+    if (line) this.cycle.show(line, plain, best ? `Cycle ${line.cycle + 1} of ${this.drafter.all.length}, with the most right guesses.` : undefined);
     else if (this.drafter.head && !this.drafter.calls) this.cycle.clear(`${this.drafter.head.label} is reading the prompt.`);
     else this.cycle.clear();
     this.shown = line ?? null;
@@ -275,7 +282,7 @@ export class Stage {
   }
 
   #chart() {
-    if (inClass) this.ran.add(this.drafter, this.plain.ms, this.frame.dataset.run === "recorded");
+    if (inClass && this.frame.dataset.run !== "recorded") this.ran.add(this.drafter, this.plain.ms);
     if (this.measured) {
       const { lanes, about, runs } = this.measured;
       const whose = this.frame.dataset.run === "recorded" ? "Recorded" : "Measured";

@@ -172,7 +172,7 @@ class DeviceLane {
     this.state = "done";
     const { confirmed, changed, waits } = this.#offline;
     const { calls, seconds, pace: [count] } = this.shown;
-    const said = [`${many(count, "token")} in ${many(calls, "round trip")}${waits ? "" : ` instead of ${count}`}; ${ENDINGS[line.end]}.`];
+    const said = [`${many(count, "token")} in ${many(calls, "round trip")}${waits ? "" : ` instead of ${count}, all the target’s own`}; ${ENDINGS[line.end]}.`];
     if (confirmed + changed) said.push(this.#healed(parted));
     else if (!waits) said.push(`On the way: about ${this.#way.toFixed(1)} of ${seconds.toFixed(1)} s; the rest in the models.`);
     if (waits) said.push(`${waits} more were written offline and never checked: run again, and restore the connection sooner.`);
@@ -195,7 +195,7 @@ class DeviceLane {
 
   #healed(parted) {
     const { confirmed, changed } = this.#offline;
-    return reviewed(confirmed, changed, parted && changed ? `, from token ${parted.at} on` : "");
+    return reviewed(confirmed, changed, parted && changed ? `, from token ${parted.at} of the answer on` : "");
   }
 
   #say(words, share = null) {

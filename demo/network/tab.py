@@ -29,7 +29,7 @@ TRIPS = (
     'max="200" step="5"></label><div class="bars"></div><p class="note"><i class="bar draft"></i> '
     'On the way: computed. <i class="bar verify"></i> In the models: <span class="whence">'
     "measured, like the number of calls, in another, uncut recording with both models on one "
-    "machine.</span></p></details>"
+    "machine.</span></p>"
 )
 NO_DRAFTER = (
     "<p>There is no drafter for this target yet that a browser can run: MoA or EAGLE-2.</p>"
@@ -88,8 +88,8 @@ def _trips() -> None:
         check = made.trace.seconds["verify"] / len(made.trace.cycles)
         ratio = plain / made.plain.target_calls / check
         component(
-            TRIPS + right_answers(kept(recorded, {})), "network/trips.js", elem_id="net-trips",
-            runs=runs, trip=PRESETS[AT_FIRST].rtt, ratio=ratio,
+            TRIPS + right_answers(kept(recorded, {})) + "</details>", "network/trips.js",
+            elem_id="net-trips", runs=runs, trip=PRESETS[AT_FIRST].rtt, ratio=ratio,
         )  # fmt: skip
 
 

@@ -13,7 +13,7 @@ export const tell = (needed) => needed.length && own(needed);
 export function mount({ element, props: { runs, trip: first, ratio } }) {
   const [said, trip, bars, whence, streaming] = ["p", "input", ".bars", ".whence", ".streamed"].map((one) => element.querySelector(one));
   const [, [plain], [streamed]] = runs;
-  let before = "Recorded without a cut: ";
+  let before = "Recorded without a cut:";
 
   own = (needed) => {
     const [{ count, check }] = needed;
@@ -21,8 +21,8 @@ export function mount({ element, props: { runs, trip: first, ratio } }) {
     const each = ratio * check; // on the same machine, as busy as it is
     const mine = needed.map((one) => [one.name, one.calls, one.here]);
     runs = [...mine, [plain, count, count * each], [streamed, 1, count * each]];
-    before = "Your run, a cut’s time left out: ";
-    whence.textContent = `measured in your run, a cut’s time left out. Plain decoding was not run: each of its calls counts as ${ratio.toFixed(2)} of a check, as recorded.`;
+    before = "Your run, without the time of a cut:";
+    whence.textContent = `measured in your run, without the time of a cut. Plain decoding was not run: each of its calls counts as ${ratio.toFixed(2)} of a check, as recorded.`;
     draw();
   };
 
@@ -32,7 +32,8 @@ export function mount({ element, props: { runs, trip: first, ratio } }) {
     const [ours, each, stream] = [whole[0], ...whole.slice(-2)];
     element.querySelector("label span").textContent = `${trip.value} ms`;
     const least = ours < stream ? "Guessing here is the fastest" : "A server that streams is the fastest";
-    said.textContent = `${before}${seconds(ours)} with the drafter here, ${seconds(each)} token by token, ${seconds(stream)} if the server streams.`;
+    const ways = ["with the drafter here", "with the server asked for each token", "if the server streams"];
+    said.replaceChildren(before, ...[ours, each, stream].map((one, at) => el("span", "", `${seconds(one)} ${ways[at]}`)));
     streaming.textContent = `${least}. ${ours < stream ? "A cut would also end" : "But a cut ends"} a stream, while the drafter here writes on, though one this small soon repeats itself.`;
     const bar = (kind, value) => el("span", `bar ${kind}`, "", { style: `width: ${(100 * value) / Math.max(...whole)}%` });
     bars.replaceChildren(...runs.flatMap(([name, calls, here], at) => [

@@ -46,7 +46,7 @@ def test_a_trace_of_a_stranger_is_only_shown(page, tmp_path):
         assert word in written, word
     assert WORDS[0] in status(page) and WORDS[3] in status(page)
     for place in page.locator("#view .token").all()[:12]:
-        place.dispatch_event("mouseover")
+        place.dispatch_event("mousemove")
     assert page.evaluate(HARM) == NONE
     open_tab(page, "Inside a cycle")
     page.wait_for_selector(".inside-view svg")

@@ -122,8 +122,8 @@ def test_the_whole_of_it_is_on_one_screen_and_one_plain_run_follows(page):
     assert page.inner_text(".cycle-panel .bars").count(" ms") >= 3
     tau = (60 - 1) / (calls - 1)
     costs = page.inner_text("#view .costs")
-    brings = f"Each call after the prompt’s brings {tau:.2f} tokens instead of 1, but takes "
-    assert re.fullmatch(brings + r"\d+ ms instead of \d+\.", costs)
+    brings = f"Each call brings {tau:.2f} tokens instead of 1, but takes "
+    assert re.fullmatch(brings + r"\d+ ms instead of \d+: so \d+ ms a token\.", costs)
     right = page.locator(f"{TEXT} .accepted").count()
     known, wrong, own = map(int, page.locator(".legend b:visible").all_inner_texts())
     assert (known, own) == (right, 60 - right)
@@ -131,7 +131,7 @@ def test_the_whole_of_it_is_on_one_screen_and_one_plain_run_follows(page):
     trees = [line["tree"] for line in lines if line.get("tree")]
     assert wrong == sum(len(tree["texts"]) - 1 - len(tree["path"]) for tree in trees)
     assert "The text repeats itself" in page.inner_text("#view .said")  # as the tiny target's does
-    assert page.inner_text(f"{TREE} .caption").startswith("Most right guesses: cycle ")
+    assert " with the most right guesses. " in page.inner_text(f"{TREE} .caption")
     places = ("#prompt", "#run", "#stop", LANE, PLAIN, TREE, "#charts", "#cut", "#method", "#tli")
     assert page.evaluate(HIDDEN, [*places, "#view .headline"]) == []
     assert page.evaluate("window.shifted") < 0.05 and page.evaluate("window.scrollY") == 0

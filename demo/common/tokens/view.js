@@ -69,6 +69,7 @@ export function struck({ parents, draft, path }) {
 export class TokenView {
   #details = new WeakMap(); // token element -> its tooltip's content
   #current = null; // the token that Tab reaches; arrow keys move from it
+  #seen = null; // the token whose tip is shown
   #told = null; // the cycle that was pointed at last
   #stretch = null; // offline text that waits for verification
   #holds = false; // whether struck text stays in sight, and the newest does not
@@ -255,6 +256,7 @@ export class TokenView {
 
   // Without a node, the tooltip disappears.
   #point(node) {
+    this.#seen = node;
     this.tip.hidden = !node;
     const cycle = node ? (this.#details.get(node).cycle ?? null) : null;
     if (cycle !== this.#told) this.pointed((this.#told = cycle));
@@ -268,7 +270,8 @@ export class TokenView {
     const on = (kinds, act) => {
       for (const kind of kinds) this.text.addEventListener(kind, (event) => act(event.target.closest(".token"), event));
     };
-    on(["mouseover", "focusin"], (node) => this.#point(node));
+    // A text that moves under the pointer is not pointed at.
+    on(["mousemove", "focusin"], (node) => node === this.#seen || this.#point(node));
     on(["mouseleave", "focusout", "scroll"], () => this.#point());
     on(["scroll"], () => this.edge());
     new ResizeObserver(() => this.edge()).observe(this.text);

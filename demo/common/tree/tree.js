@@ -114,6 +114,7 @@ function box(node, look) {
     transform: `translate(${node.x} ${node.y})`,
     "data-node": node.kind,
     "data-index": node.index,
+    style: `--level: ${node.level}`,
   });
   const round = node.kind === "bonus" ? look.box / 2 : 5;
   const drawn = shape("g", {});
@@ -161,7 +162,7 @@ export class Tree {
     const way = narrow ? down : across;
     const edges = nodes.slice(1).map((node) => {
       const parent = nodes[node.parent];
-      return shape("path", { class: `edge ${node.kind}`, d: way(parent, node, look) });
+      return shape("path", { class: `edge ${node.kind}`, d: way(parent, node, look), style: `--level: ${node.level}` });
     });
     // The kept path is drawn last, over the others.
     edges.sort((one, other) => other.matches(".rejected") - one.matches(".rejected"));

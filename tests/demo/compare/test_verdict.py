@@ -18,7 +18,7 @@ FAST = row_of("moa-n0", (3.6,) * 3, (120, 118, 125))
     [
         ((80, 78, 82), "MoA N=0 was the fastest, at 1.50 × plain decoding’s speed."),
         ((119, 115, 121),
-         "No clear winner: MoA N=0 1.01 × plain decoding’s speed."),
+         "No drafter was clearly faster: MoA N=0 1.01 × plain decoding’s speed."),
         ((160, 155, 165),
          "Plain decoding was the fastest; MoA N=0 reached 0.75 × plain decoding’s speed."),
         (None, "MoA N=0 was the fastest, at 1.20 × EAGLE-2’s speed."),

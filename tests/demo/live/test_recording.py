@@ -44,7 +44,7 @@ def test_what_is_recorded_is_played_and_its_cut_heals(folder, monkeypatch):
     measured = {**kept.measured, "over": {"eagle2": None, "vanilla": None}}
     monkeypatch.setattr(race, "recording", lambda: replace(kept, measured=measured))
     said, *_, same = bench.verdict(race.recorded_rows())
-    assert said.startswith("No clear winner: MoA N=0 ")
+    assert said.startswith("No drafter was clearly faster: MoA N=0 ")
     assert same == "same text ✓"
     shown = race.recorded_race()["lanes"][1]
     assert shown["tau"] == f"{lanes[1]['tau']:.2f} tokens per call" and "× plain" in shown["over"]
