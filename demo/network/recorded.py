@@ -60,9 +60,9 @@ def right_answers(found: dict[str, Row]) -> str:
             shares = [f"{escape(label(row['method']))} {100 * row['right']:.0f} %"
                       for row in best if row["method"] not in NAMES]  # fmt: skip
             told += (
-                f"<p>A few short answers are right without the target. Of {rows[0]['asked']} questions "
-                "that it answers right, drafters that are cut off after the first token still "
-                f"answer right: {', '.join(shares)}.</p>"
+                "<p>A few short answers are right without the target. Of "
+                f"{rows[0]['asked']} questions that it answers right, drafters that are cut off after "
+                f"the first token still answer right: {', '.join(shares)}.</p>"
             )
     return told
 
