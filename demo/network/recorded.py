@@ -61,8 +61,8 @@ def right_answers(found: dict[str, Row]) -> str:
                       for row in best if row["method"] not in NAMES]  # fmt: skip
             told += (
                 "<p>A few short answers are right without the target. Of "
-                f"{rows[0]['asked']} questions that it answers right, drafters that are cut off after "
-                f"the first token still answer right: {', '.join(shares)}.</p>"
+                f"{rows[0]['asked']} questions that it answers right, drafters that are cut off "
+                f"after the first token still answer right: {', '.join(shares)}.</p>"
             )
     return told
 
