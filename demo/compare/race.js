@@ -78,7 +78,7 @@ export function mount({ element, props, watch }) {
     const which = race.repeats > 2 ? `the median of its ${race.repeats} runs` : race.repeats > 1 ? "the slower of its 2 runs" : "its run";
     const level = lanes.some(({ rank }) => sharing(rank)) ? " Too close to call; more repeats may tell them apart." : "";
     const whose = `${race.recorded ? "Recorded with" : "Run with"} the prompt “${race.prompt}”`;
-    note.textContent = `A shorter bar is faster. Each ran alone; ${which} is replayed in real time.${race.repeats > 1 && !race.recorded ? " Below its time, and as a line over its bar: from the fastest to the slowest." : ""}${level} ${whose}`;
+    note.textContent = `A shorter bar is faster. They took turns; ${which} is replayed in real time.${race.repeats > 1 && !race.recorded ? " Below its time, and as a line over its bar: from the fastest to the slowest." : ""}${level} ${whose}`;
     player.seek(Infinity);
     if (!calm.matches) watchFor();
   }

@@ -138,7 +138,7 @@ export function mount({ element, props, watch, trigger }) {
     const cycles = many(trace.cycles.length, "cycle");
     if (!trace.rival?.cycles.length) trace.rival = null;
     const both = trace.rival ? [trace, trace.rival].map((one) => `${one.method} ${mean(one.cycles)}`).join(", ") : "";
-    const means = both && ` Tokens per cycle in the whole run: ${both}. Shown first: where they differ most.`;
+    const means = both && ` Tokens per cycle in the whole run: ${both}. Shown first: where they differ most, a rare case.`;
     idea.textContent = `${cycles}, and the call for the prompt. In each cycle the drafter guesses a tree of tokens, and one call of the target keeps the path that it would write itself.${means}`;
     about.textContent = `${trace.about}; prompt ${quoted(plain(trace.prompt).trim())}`;
     slider.max = trace.cycles.length;

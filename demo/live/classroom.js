@@ -5,7 +5,7 @@ import { follow, levels, outside, prompted, seen, settled, veil } from "./run.js
 const KEYS = { PageDown: 1, ArrowRight: 1, PageUp: -1, ArrowLeft: -1 }; // those of a clicker, too
 
 const END = {
-  title: "What we saw", ask: "Press Run for a whole run, then Measure speed: the numbers are then yours. Answer first, then compare.", question: "In your own words: what makes it faster, and what does it cost?", pictures: [],
+  title: "What we saw", ask: "Write your answer first. Then press Run, then Measure speed: the numbers are then yours.", question: "In your own words: what makes it faster, and what does it cost?", pictures: [],
   answer: "Checking several guesses in one call takes less time than a call for each, so right guesses save time. Guessing takes time and memory, and each guess makes the call a little longer: with few right guesses, it does not pay.",
 };
 
@@ -17,7 +17,7 @@ export function classroom(header, given) {
   const show = (by, answered = false) => {
     at = clamped(at + by, steps);
     const step = steps[at];
-    const move = () => by && settled(step.id === "training"); // its bars count as the run is played
+    const move = () => by && settled(step.id);
     const name = el("b", "", `${at + 1} of ${steps.length}, ${step.title}. `);
     words.replaceChildren(add(el("small"), name, answered ? step.question : step.ask + about()));
     words.append(answered ? el("p", "answer", here() + step.answer) : el("p", "", step.question));

@@ -120,7 +120,7 @@ export class Cycle {
     const about = { drafts, kept: tree?.path.length ?? 0, written: accepted.length, bonus };
     let words = drafts ? SAYS[name](about) : "No guess: the target writes one token.";
     if (confirmed + changed) words = `Written offline: ${confirmed} confirmed by the target, ${changed} changed.`;
-    this.caption.textContent = `${this.#veiled ? `Cycle ${cycle + 1}.` : this.name} ${words}`; // a name may judge it
+    this.caption.textContent = `${this.#veiled || name !== "kept" ? `Cycle ${cycle + 1}.` : this.name} ${words}`; // a name may judge it
   }
 
   #measure() {
@@ -129,7 +129,7 @@ export class Cycle {
     const count = accepted.length + (bonus ? 1 : 0);
     const [draft, verify, rest] = ms.map((one) => one.toFixed(one < 1 ? 1 : 0));
     const rows = [[`This cycle: draft ${draft}, verify ${verify}, rest ${rest} ms, for ${many(count, "token")}`, ms]];
-    if (this.plain !== null) rows.push([`Plain decoding: ${many(count, "call")}`, [0, this.plain * count]]);
+    if (this.plain !== null) rows.push([`Plain decoding: ${many(count, "average call")}`, [0, this.plain * count]]);
     bars(this.bars, rows);
   }
 }

@@ -45,7 +45,7 @@ export function rivalry({ drafter, measured }) {
   const [ours, theirs] = [drafter.head?.method, "eagle2"].map((name) => measured?.lanes.find(({ method }) => method === name));
   if (!ours || !theirs || ours === theirs) return "";
   const over = measured.over.eagle2;
-  const faster = typeof over === "number" ? `${drafter.head.label} was ${over.toFixed(2)}× as fast` : over ? `${drafter.head.label} was ${over}` : "which was faster is too close to call";
+  const faster = over === null ? "which was faster is too close to call" : `${drafter.head.label} was ${times(over)} as fast`;
   return `Against EAGLE-2: ${ours.tau.toFixed(2)} tokens a call to its ${theirs.tau.toFixed(2)}, ${call(ours).toFixed(0)} ms a call to its ${call(theirs).toFixed(0)}; ${faster}.`;
 }
 
@@ -82,12 +82,15 @@ function speed(stage) {
   if (!complete || !("vanilla" in measured.over)) return [];
   const { vanilla: over } = measured.over;
   if (over === null) return [`. Speed: too close to call (${many(measured.runs, "run")}).`];
-  if (typeof over === "string") return [`, ${over} here, but by a different amount in each run.`];
-  const shown = figure("speedup", over, `${over.toFixed(over < 0.95 ? 2 : 1)}×`);
-  shown.classList.toggle("slower", over < 1);
+  const shown = figure("speedup", over, times(over));
+  const slower = [over].flat()[0] < 1;
+  shown.classList.toggle("slower", slower);
   const runs = ` on this prompt (${many(measured.runs, "run")}).`;
-  return over < 1 ? [", slower: ", shown, ` the speed${runs}`] : [", ", shown, ` as fast${runs}`];
+  return slower ? [", slower: ", shown, ` the speed${runs}`] : [", ", shown, ` as fast${runs}`];
 }
+
+// A ratio, or the least and the most that it may be.
+const times = (over) => `${[over].flat().map((one) => one.toFixed(one < 0.95 ? 2 : 1)).join(" to ")}×`;
 
 // Of one run each, no more than which was faster.
 function once(stage) {
@@ -97,7 +100,7 @@ function once(stage) {
   const over = ours / theirs;
   if (busy(stage)) return [" Speed: this machine was too busy to tell."];
   const cut = drafter.view.link ? " while connected" : "";
-  return [` This run: ${over < 0.9 ? "slower" : over > 1.1 ? "faster" : "about as fast"}, ${rates(stage)}${cut}.`];
+  return [` This run: ${over < 0.87 ? "slower" : over > 1.15 ? "faster" : "about as fast"}, ${rates(stage)}${cut}.`];
 }
 
 // Checking a tree is never cheaper than one word: if it was, other work disturbed the runs.
@@ -132,7 +135,7 @@ function gain(stage) {
   const [own, alone] = ours && theirs ? [ours, theirs].map(call) : [drafter.ms, plain.ms];
   if (own === null || alone === null) return "";
   const tau = ours?.tau ?? drafter.tau;
-  const brings = `Each call brings ${tau.toFixed(2)} tokens instead of 1`;
+  const brings = `${ours && theirs && stage.frame.dataset.run !== "recorded" ? "As measured, each" : "Each"} call brings ${tau.toFixed(2)} tokens instead of 1`;
   const takes = (one, other) => `${one.toFixed(0)} ms instead of ${other.toFixed(0)}`;
   const recorded = stage.usual?.every((ms) => ms !== null) ? `: in the recording, ${takes(...stage.usual)}` : "";
   if (own <= alone) return `${brings}. This machine was too busy to tell what a call costs${recorded}.`;

@@ -49,11 +49,12 @@ def speed(traces: Sequence[Trace]) -> Spread | None:
     return Spread.of(rates) if rates else None
 
 
-def ratio(ours: Spread | None, base: Spread | None) -> float | str | None:
-    """The ratio of two speeds; only "faster" or "slower" where runs of one method differ by more
-    than STEADY; None where the two ranges overlap: then nothing is claimed."""
+def ratio(ours: Spread | None, base: Spread | None) -> float | list[float] | None:
+    """The ratio of two speeds; the least and the most that it may be where runs of one method
+    differ by more than STEADY; None where the two ranges overlap: then nothing is claimed."""
     if not ours or not base or (ours.overlaps(base) and (ours.known or base.known)):
         return None
     if max(one.high / one.low for one in (ours, base)) > STEADY:
-        return "faster" if ours.middle > base.middle else "slower"
+        over = ours.over(base)
+        return [round(over.low, 3), round(over.high, 3)]
     return round(ours.middle / base.middle, 3)

@@ -3,7 +3,7 @@
 import { add, el, many } from "../common/static/dom.js";
 
 const LEVELS = 5; // that are shown
-const HEADS = ["", "tokens a call", "ms a call", "of it drafting", "ms a token", "plain decoding, right after"];
+const HEADS = ["", "tokens a call", "ms a call", "of it drafting", "ms a token", "without it, right after"];
 
 export class Ran {
   constructor() {
@@ -21,7 +21,7 @@ export class Ran {
     if (ms === null || head.method === "vanilla" || view.link) return; // a cut takes time, too
     const cycles = all.filter((one) => one.ms);
     const drafting = cycles.reduce((sum, one) => sum + one.ms[0], 0) / cycles.length;
-    const row = [head.label, tau.toFixed(2), ...[ms, drafting, ms / tau].map((one) => one.toFixed(0)), alone?.toFixed(0) ?? "–"];
+    const row = [head.label, tau.toFixed(2), ...[ms, drafting, ms / tau].map((one) => one.toFixed(0)), alone?.toFixed(0) ?? "…"];
     this.runs = [...this.runs.filter((one) => one.prompt === head.prompt && one.row[0] !== row[0]), { prompt: head.prompt, row }];
     const line = (cells, kind) => add(el("tr"), ...cells.map((words) => el(kind, "", words)));
     this.root.replaceChildren(add(el("table"), line(HEADS, "th"), ...this.runs.map((one) => line(one.row, "td"))));

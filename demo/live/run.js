@@ -320,12 +320,11 @@ export const seen = () => (stage ? summary(stage) : []);
 /** The address of the page without class mode: with the method of the run that it shows. */
 export const outside = () => `?tab=live${now?.settings ? `&method=${methodOf(now.settings)}` : ""}`;
 
-/** In a lesson, before another step: nothing is cut, and a run that is over is shown whole, or from its
- *  start on. */
-export function settled(fromStart) {
+/** In a lesson, as another step begins: nothing is cut, and a run that is over is shown as it needs it. */
+export function settled(step) {
   if (told.armed || (told.cut && now?.doing === "drafter")) turn();
   stage?.whole();
-  stage?.step(fromStart);
+  stage?.step(step);
 }
 
 /** The prompt of the run that is shown. */

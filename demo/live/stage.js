@@ -156,10 +156,14 @@ export class Stage {
     this.#buttons();
   }
 
-  /** A lesson's step: with a table of its own, and from the start of the run if its end would tell. */
-  step(fromStart) {
+  /** A lesson's step begins, with a table of its own; the run is to be played where its end would tell. */
+  step(name) {
     this.ran.clear();
-    if (fromStart && !this.live && this.drafter.head) this.player.seek(this.drafter.lines[0].s);
+    if (this.live || !this.drafter.head) return;
+    const kept = ({ tree }) => tree?.path.length ?? Infinity;
+    const poorest = this.drafter.all.reduce((one, other) => (kept(other) < kept(one) ? other : one), this.drafter.all[0]);
+    if (name === "training") this.player.seek(this.drafter.lines[0].s);
+    if (name === "verifying" && poorest) this.#point((this.held = poorest.cycle + 1));
   }
 
   /** A run waits for its turn: said in the headline until its first token, so that nothing moves. */
@@ -235,6 +239,7 @@ export class Stage {
     if (this.pinned === null && this.drafter.root.dataset.link === "lost") this.cycle.clear(ALONE_NOW);
     else if (this.pinned === null) this.#show(newest);
     if (inClass) this.levels.show(this.drafter.cycles, this.drafter.all);
+    if (inClass && this.live && this.drafter.ended && !this.plain.cycles.length) this.ran.add(this.drafter, null); // its plain run follows
     this.#buttons();
     this.tell();
   }

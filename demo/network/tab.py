@@ -24,7 +24,7 @@ INTRO = (
     "the drafter writes on alone; the target checks and corrects that text later.</p>"
 )
 TRIPS = (
-    '<p class="conclusion"></p><p class="streamed"></p><details open><summary>With other round '
+    '<p class="conclusion"></p><p class="ways"></p><details open><summary>With other round '
     'trips</summary><label>Round trip to the server: <span></span><input type="range" min="0" '
     'max="200" step="5"></label><div class="bars"></div><p class="note"><i class="bar draft"></i> '
     'On the way: computed. <i class="bar verify"></i> In the models: <span class="whence">'

@@ -11,7 +11,7 @@ export const tell = (needed) => needed.length && own(needed);
 /** props.runs: drafted, plain, streamed: name, round trips, seconds without a link; props.trip: ms at first;
  *  props.ratio: how long the target takes for a token without guesses, of its time to check some. */
 export function mount({ element, props: { runs, trip: first, ratio } }) {
-  const [said, trip, bars, whence, streaming] = ["p", "input", ".bars", ".whence", ".streamed"].map((one) => element.querySelector(one));
+  const [said, trip, bars, whence, streaming] = [".ways", "input", ".bars", ".whence", ".conclusion"].map((one) => element.querySelector(one));
   const [, [plain], [streamed]] = runs;
   let before = "Recorded without a cut:";
 

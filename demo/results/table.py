@@ -194,8 +194,10 @@ def _joined(drafting: dict[str, dict[str, Any]], order: Sequence[str]) -> str:
     mixed, lookup = [name for name in order if name.endswith(LOOKUP)], drafting.get(NGRAM)
     if not mixed:
         return ""
-    told = f"With n-gram lookup in the same tree, drafters reach {_over(drafting, mixed)}"
-    return told + (f"; lookup alone, untrained, {_over(drafting, [NGRAM])}." if lookup else ".")
+    told = f"For use: a drafter with n-gram lookup in the same tree, {_over(drafting, mixed)}"
+    return told + (
+        f"; without training, lookup alone, {_over(drafting, [NGRAM])}." if lookup else "."
+    )
 
 
 def _fastest(drafting: dict[str, dict[str, Any]], order: Sequence[str]) -> str:

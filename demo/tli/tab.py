@@ -154,7 +154,7 @@ def source(found: Recording) -> str:
     return (
         f"Recorded: {escape(found.target)}, {found.precision}, {prompts}. Each N has its own "
         f"drafter. {TRAINED} Speed counts the prompt’s call, a cycle’s time does not; "
-        "thin lines: the slowest and the fastest pass."
+        "thin lines, of several passes: the slowest and the fastest."
     )
 
 

@@ -116,7 +116,7 @@ def seconds(words):
 
 def test_what_a_drafter_saves_is_computed_for_a_round_trip_of_the_visitors(page):
     page.reload()
-    page.wait_for_selector("#net-trips .conclusion:has-text('Recorded')")  # no run yet
+    page.wait_for_selector("#net-trips .ways:has-text('Recorded')")  # no run yet
     calls = [
         int(one) for one in re.findall(r"(\d+) round trip", page.inner_text("#net-trips .bars"))
     ]
@@ -127,11 +127,11 @@ def test_what_a_drafter_saves_is_computed_for_a_round_trip_of_the_visitors(page)
         page.get_by_label("Round trip to the server").fill(str(trip))
         whole.append(page.locator("#net-trips .bars b").all_inner_texts())
         drafted, each, stream = whole[-1]
-        assert page.inner_text("#net-trips .conclusion").splitlines() == [
+        assert page.inner_text("#net-trips .ways").splitlines() == [
             "Recorded without a cut:", f"{drafted} with the drafter here",
             f"{each} with the server asked for each token", f"{stream} if the server streams",
         ]  # fmt: skip
-        said = page.inner_text("#net-trips .streamed").partition(" is the fastest. ")[0]
+        said = page.inner_text("#net-trips .conclusion").partition(" is the fastest. ")[0]
         if said == "Guessing here":  # times are rounded
             assert seconds(drafted) <= seconds(stream)
         else:
@@ -146,8 +146,8 @@ def test_a_cycle_that_the_end_cuts_short_counts_what_was_written_as_on_the_other
     page.click("#net-run")
     wait_for_status(page, "2 tokens in 2 round trips", "net-")
     page.get_by_label("Round trip to the server").fill("100")
-    said = page.inner_text("#net-trips .conclusion")
-    assert " with the drafter here, " in said and "Recorded" not in said
+    said = page.inner_text("#net-trips .ways")
+    assert " with the drafter here\n" in said and "Recorded" not in said
     bars = page.inner_text("#net-trips .bars")
     first = r"[\d.]+\ss MoA N=0: 2 round trips × 100 ms = 0.2\ss, and [\d.]+\ss in the models\n"
     assert re.match(first, bars)
@@ -163,7 +163,7 @@ def test_what_is_written_offline_saves_no_round_trips(page):
     assert "Restore it, and the target checks" in status(page, "net-")
     page.click("#net-stop")
     wait_for_status(page, "; stopped by you. ", "net-")
-    assert "Recorded" not in page.inner_text("#net-trips .conclusion")
+    assert "Recorded" not in page.inner_text("#net-trips .ways")
     said, verified = status(page, "net-"), count(page, ":not(.offline):not(.rejected)")
     assert re.match(rf"{verified} tokens? in \d+ round trips?; stopped", said)
     assert f"{count(page, '.offline')} more were written offline" in said

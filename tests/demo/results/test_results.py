@@ -80,12 +80,12 @@ SAME = "Every text is the target’s own."
           "medusa": ran(0.9, spread=1), "moa_n0+ngram": ran(1.4), "eagle2+ngram": ran(1.5)},
          "EAGLE-2 + n-gram",
          ["MoA N=0 reaches 1.28 ×, level with EAGLE-2 (1.31 ×), ahead of Medusa (0.90 ×).",
-          "With n-gram lookup in the same tree, drafters reach 1.40 to 1.50 ×; lookup alone, "
-          "untrained, 1.00 ×.", SAME]),
+          "For use: a drafter with n-gram lookup in the same tree, 1.40 to 1.50 ×; without "
+          "training, lookup alone, 1.00 ×.", SAME]),
         ({"moa_n0": ran(1.2), "moa_n0+ngram": ran(1.32)},
          "MoA N=0 + n-gram",
          ["MoA N=0 reaches 1.20 ×.",
-          "With n-gram lookup in the same tree, drafters reach 1.32 ×.", SAME]),
+          "For use: a drafter with n-gram lookup in the same tree, 1.32 ×.", SAME]),
         ({"moa_n0": ran(0.74), "moa_n1": ran(0.97), "ngram": ran(1.08, 0.9)},
          "N-gram lookup", ["MoA N=1 reaches 0.97 ×."]),
         ({"moa_n0": ran(1.2, spread=2.5), "vanilla": ran(1, spread=1)},  # their passes overlap
