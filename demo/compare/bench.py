@@ -133,7 +133,7 @@ def _unsteady(measured: Sequence[Row]) -> float:
 
 def _saved(measured: Sequence[Row]) -> str:
     calls = [f"{row.label} {row.trace.target_calls}" for row in measured]
-    return f"Model calls can be told: {listed(calls)}."
+    return f"Model calls: {listed(calls)}."
 
 
 def _speed(measured: Sequence[Row]) -> str:

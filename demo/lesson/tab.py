@@ -18,6 +18,7 @@ from demo.tli.stops import STOPS
 from demo.worker import Stop
 
 ID, TITLE = "how", "How it works"
+UNCHECKED = "The tree above is not checked yet: press the button."
 
 
 def build(shared: Shared) -> None:
@@ -75,18 +76,19 @@ def _connect(
     shared: Shared, prompt: gr.Textbox | None, pressed: str, parts: dict[str, tuple[Any, ...]]
 ) -> None:
     """Connect a trial's buttons. Its run is drawn in its step and in those before it: drafting does
-    not show what verifying is about to."""
+    not show what verifying is about to, whose older tree goes."""
     run, stop, *_ = parts[pressed]
-    names = [*parts][[*parts].index(pressed) :: -1]  # its own status line comes first
+    at = [*parts].index(pressed)
+    names, later = [*parts][at::-1], [*parts][at + 1 :]  # its own status line comes first
 
     def work(stop: Stop, *asked: str) -> Iterator[tuple[Any, ...]]:
         trace = first_cycles(shared.engine.prepare(request(shared.engine, *asked), stop))
         at = telling(trace)[1]
-        said = f"Just done: cycle {at + 1} of your run, the clearest of its first ones."
+        said = f"Just done: cycle {at + 1} of your run, of its first ones the one that shows most."
         shown = [(say(said, "done"), drawn(name, trace, at, name == pressed)) for name in names]
-        yield tuple(chain(*shown))
+        yield tuple(chain(*shown, *((say(UNCHECKED), "") for _ in later)))
 
-    outputs = chain(*(parts[name][2:] for name in names))
+    outputs = chain(*(parts[name][2:] for name in (*names, *later)))
     connect(shared, run, stop, work, [prompt, shared.target], list(outputs))
 
 

@@ -15,7 +15,7 @@ export function mount({ element, props, watch }) {
 
   function show() {
     root.hidden = !props.value;
-    if (root.hidden) return;
+    if (root.hidden) return tree.clear();
     const { judged, texts, cycles: [cycle], ...rest } = JSON.parse(props.value);
     said.textContent = rest.said;
     frame.dataset.phase = judged ? "kept" : "drafted";
@@ -32,7 +32,7 @@ export function mount({ element, props, watch }) {
   watch("value", () => {
     show();
     // On a phone, it is below the button.
-    if (JSON.parse(props.value).pressed) root.scrollIntoView({ block: "nearest" });
+    if (props.value && JSON.parse(props.value).pressed) root.scrollIntoView({ block: "nearest" });
   });
   show();
 }

@@ -36,6 +36,7 @@ export function mount(given) {
   // A run that goes on while the page is left: what was read of it is kept.
   window.addEventListener("pagehide", () => now?.doing && keep());
   setInterval(() => (told.cut || now?.doing) && connection(), 500);
+  document.querySelector("#stage")?.addEventListener("click", unfolded);
   before(inClass ? null : restored(), inClass ? Infinity : 0);
   settle();
   buttons();
@@ -293,6 +294,7 @@ function measured({ measured: found, rival }) {
   if (!now) return;
   Object.assign(now, { measured: found, rival });
   stage.set(found);
+  stage.headline.scrollIntoView({ block: "nearest" }); // on a phone, its button is far below
   keep();
   offer();
   window.dispatchEvent(new Event("measured")); // for Inside a cycle
@@ -357,6 +359,12 @@ function opens(text) {
 }
 
 // ---- small things ----
+
+// Settings open below the window's end.
+function unfolded({ target }) {
+  const box = target.closest(".label-wrap")?.closest("#settings");
+  if (box) setTimeout(() => box.scrollIntoView({ block: "nearest" }), 100);
+}
 
 function status(words, kind = "") {
   const line = document.querySelector("#status .status-line");

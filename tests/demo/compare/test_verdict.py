@@ -4,8 +4,10 @@ from dataclasses import replace
 
 import pytest
 
+from demo.common.figures import Spread
 from demo.compare.bench import told, verdict
 from demo.compare.rows import rows
+from moa_core.decoding.tree import AUTO
 from tests.demo.compare.comparisons import row_of, usual_comparison
 
 EAGLE = row_of("eagle2", (3.0, 3.0, 3.0), (100, 98, 103))
@@ -57,3 +59,20 @@ def test_what_is_close_and_what_is_not_known_is_said():
     assert verdict([]) == verdict([EAGLE]) == []
     assert verdict([row_of(name, None, None) for name in ("moa-n1", "eagle2")]) == []
     assert told([]) == ""
+
+
+def test_a_machine_that_was_too_busy_gives_no_verdict_on_speed():
+    uneven = row_of("vanilla", (1,) * 3, (80, 39, 81))
+    busy, *more = verdict([FAST, EAGLE, uneven])
+    calls = [f"{row.label} {row.trace.target_calls}" for row in (FAST, EAGLE, uneven)]
+    assert busy == (
+        "This machine was too busy to tell: times of one method differ 2.1-fold. Model calls: "
+        f"{calls[0]}, {calls[1]} and {calls[2]}."
+    )
+    assert more == ["same text ✓"]
+
+
+def test_trees_that_size_themselves_are_a_reason_for_another_tau():
+    sized = replace(FAST, tau=Spread(3.6, 3.4, 3.7), tree=AUTO)
+    assert "trees adapt to measured times, so tokens per call vary" in verdict([sized, EAGLE])
+    assert not any("adapt" in said for said in verdict([FAST, EAGLE]))
