@@ -101,7 +101,7 @@ def outputs_so_far(comparison: Comparison) -> dict[str, Any]:
         "box": gr.update(visible=True),
         "details": gr.update(visible=False),
         "verdict": told([counted]),
-        "race": so_far(rows(comparison)),
+        "race": so_far(rows(comparison), comparison.methods),
     }
 
 

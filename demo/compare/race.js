@@ -32,7 +32,7 @@ export function mount({ element, props, watch }) {
     const share = (value) => `${(100 * value) / longest}%`;
     fill.style.width = share(took);
     const whole = add(el("span", "whole"), fill);
-    const time = add(el("span", "time", seconds(took)), el("small"));
+    const time = add(el("span", "time", took === null ? "to come" : seconds(took)), el("small"));
     if (range && !props.value.recorded) {
       time.lastChild.textContent = range.map((end) => end.toFixed(2)).join(" to ");
       const whisker = el("span", "whisker");
@@ -62,9 +62,10 @@ export function mount({ element, props, watch }) {
     if (!race) return;
     const longest = Math.max(...race.lanes.map(({ seconds: took, range }) => Math.max(took, race.recorded ? 0 : (range?.[1] ?? 0))));
     const drawn = race.lanes.map((one) => bar(one, longest));
-    if (race.lanes[0].lines) {
+    const ran = race.lanes.map((one, at) => [one, drawn[at]]).filter(([{ lines }]) => lines);
+    if (ran.length) {
       texts.replaceChildren();
-      lanes = race.lanes.map((one, at) => ({ ...drawn[at], ...track(one) }));
+      lanes = ran.map(([one, bars]) => ({ ...bars, ...track(one) }));
       together(lanes.map(({ lane }) => lane));
     }
     if (race.measuring) {

@@ -5,8 +5,9 @@ The value is {"id": changes with each race, "repeats": counted runs of each, "pr
 seconds of the fastest and the slowest run, None after single runs; "over", "tau": speed over plain
 decoding's, and tokens per call, in words; "lines": of the run (common/tokens/view.py), "rank": its
 place, from 0; None after single runs, which cannot tell}]}.
-While runs are still to come, it has "measuring", and no lane has a rank; once each method has run
-twice, no lane has lines either, which are much to send: the texts stay.
+While runs are still to come, it has "measuring", and no lane has a rank; a method that has not run
+yet has no seconds. Once each has run twice, no lane has lines, which are much to send: the texts
+stay.
 """
 
 from collections.abc import Sequence
@@ -15,7 +16,7 @@ from secrets import token_hex
 from typing import Any
 
 from demo.common.figures import Spread, places
-from demo.common.methods import VANILLA, colour
+from demo.common.methods import VANILLA, colour, label
 from demo.common.tokens.view import feed_of
 from demo.compare.rows import Row, rows
 from demo.compare.run import Comparison
@@ -36,12 +37,16 @@ def race(rows: Sequence[Row]) -> dict[str, Any]:
     return {"id": token_hex(4), "repeats": runs, "prompt": prompt, "lanes": lanes}
 
 
-def so_far(rows: Sequence[Row]) -> dict[str, Any]:
-    """The view's value while runs are still to come."""
+def so_far(rows: Sequence[Row], methods: Sequence[str]) -> dict[str, Any]:
+    """The view's value while runs of these methods are still to come."""
     lanes = _lanes(rows, lines=min(row.runs for row in rows) == 1)
     if len({row.runs for row in rows}) > 1:  # a repeat is under way
         lanes = [lane | {"over": ""} for lane in lanes]
-    return {"id": token_hex(4), "measuring": True, "lanes": lanes}
+    known = {row.method: lane for row, lane in zip(rows, lanes, strict=True)}
+    empty = {"seconds": None, "range": None, "over": "", "tau": ""}
+    every = [known.get(name) or {"label": label(name), "colour": colour(name), **empty}
+             for name in methods]  # fmt: skip
+    return {"id": token_hex(4), "measuring": True, "lanes": every}
 
 
 def _lanes(rows: Sequence[Row], lines: bool) -> list[dict[str, Any]]:

@@ -158,6 +158,7 @@ def test_stop_keeps_what_is_finished(page):
     page.click("#compare-run")
     texts = ".race[data-state=measuring] .lane .text:has([data-token])"
     page.wait_for_selector(texts, timeout=180_000)  # as long as wait_for_status
+    assert page.locator(".race .track").count() == 3  # of each method, from the start
     page.wait_for_function(STOP_WHEN_FAR, timeout=180_000)
     wait_for_status(page, "Stopped: ", "compare-")
     count = int(re.match(r"Stopped: (\d+) of 15 runs", status(page, "compare-"))[1])

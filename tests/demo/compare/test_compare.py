@@ -146,7 +146,9 @@ def test_stop_keeps_what_is_finished_and_leaves_earlier_results(visit, breaks):
     for output in outputs_of(visit, tokens=500):
         if output["race"] != gr.skip() and output["race"].get("measuring"):
             assert f"{len(shown) + 1} of 4 runs so far" in output["verdict"]
-            shown.append([lane["label"] for lane in output["race"]["lanes"] if lane["lines"]])
+            lanes = output["race"]["lanes"]  # also of methods whose runs are to come
+            assert [bool(lane["seconds"]) for lane in lanes] == [True, len(shown) > 0]
+            shown.append([lane["label"] for lane in lanes if "lines" in lane])
         if output["status"] != gr.skip() and "run 3 of 4" in output["status"]["text"]:
             visit.ended.set()
     assert shown == [["MoA N=1"], ["MoA N=1", "Plain"]]
