@@ -153,7 +153,7 @@ def test_a_recorded_race_is_whole_before_it_is_seen(page):
 def test_stop_keeps_what_is_finished(page):
     # Large trees are slow: else the runs may be over before Stop is pressed.
     settings(
-        page, "compare-", tokens=100, repeats=5, temperature=0.8, depth=12, breadth=16, budget=64
+        page, "compare-", tokens=50, repeats=5, temperature=0.8, depth=12, breadth=12, budget=48
     )
     page.click("#compare-run")
     texts = ".race[data-state=measuring] .lane .text:has([data-token])"
