@@ -14,13 +14,12 @@ from demo.common.figures import about_of, leaders, listed, places
 from demo.common.measure import WARM_UP
 from demo.common.methods import VANILLA, label
 from demo.compare.race import race, recorded_race, recorded_rows, so_far
-from demo.compare.rows import Row, rows, table
+from demo.compare.rows import Row, rows, table, unsteady
 from demo.compare.run import Comparison, compare
 from demo.engine import Engine
 from demo.worker import Stop
 
 OLDER = " The results below are from before."
-UNSTEADY = 2.0  # a method’s fastest run over its slowest: beyond it, other work disturbed them
 WIDTHS = {"Method": 140, "τ": 60, "Tokens/s (min–max)": 180, "Tree": 130, "Runs": 60}  # pixels
 TABLE_NOTE = (
     f"Each method runs alone, after a warm-up of {WARM_UP} tokens, which is not counted. τ: "
@@ -117,18 +116,12 @@ def verdict(rows: Sequence[Row]) -> list[str]:
         near = [row.label for row in drafting if found[row.method] < found[VANILLA]
                 and plain.overlaps(rates[row.method])]  # fmt: skip
         unsure += [f"{listed(near)} may gain nothing over plain"] * bool(near)
-    if worst := _unsteady(measured):
+    if worst := unsteady(measured):
         return [f"This machine was too busy to tell: times of one method differ {worst:.1f}-fold. "
                 f"{_saved(measured)}", _texts(measured)]  # fmt: skip
     sized = any(row.tree and row.tree.auto and row.tau and row.tau.known for row in drafting)
     varies = ["trees adapt to measured times, so tokens per call vary"] * sized
     return [_speed(measured), *unsure, *_why(measured), *varies, _texts(measured)]
-
-
-def _unsteady(measured: Sequence[Row]) -> float:
-    """How many times as fast a method's fastest run is as its slowest, if that is too much."""
-    worst = max(row.rate.high / row.rate.low for row in measured if row.rate)
-    return worst if worst > UNSTEADY else 0.0
 
 
 def _saved(measured: Sequence[Row]) -> str:

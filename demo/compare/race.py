@@ -4,7 +4,7 @@ The value is {"id": changes with each race, "repeats": counted runs of each, "pr
 "recorded": whether it came with the program, "lanes": [{"label", "colour", "seconds", "range":
 seconds of the fastest and the slowest run, None after single runs; "over", "tau": speed over plain
 decoding's, and tokens per call, in words; "lines": of the run (common/tokens/view.py), "rank": its
-place, from 0; None after single runs, which cannot tell}]}.
+place, from 0; None after runs that cannot tell}]}.
 While runs are still to come, it has "measuring", and no lane has a rank; a method that has not run
 yet has no seconds. Once each has run twice, no lane has lines, which are much to send: the texts
 stay.
@@ -18,7 +18,7 @@ from typing import Any
 from demo.common.figures import Spread, places
 from demo.common.methods import VANILLA, colour, label
 from demo.common.tokens.view import feed_of
-from demo.compare.rows import Row, rows
+from demo.compare.rows import Row, rows, unsteady
 from demo.compare.run import Comparison
 from demo.engine import Request
 from demo.live.recording import REPEATS, recording
@@ -28,7 +28,7 @@ def race(rows: Sequence[Row]) -> dict[str, Any]:
     """The view's value, a lane per row, whose trace has its words."""
     runs = max(row.runs for row in rows)
     rates = {row.method: row.rate for row in rows if row.rate}
-    found = places(rates) if runs > 1 else {}
+    found = places(rates) if runs > 1 and not unsteady(rows) else {}
     lanes = [
         {**lane, "rank": found.get(row.method)}
         for row, lane in zip(rows, _lanes(rows, lines=True), strict=True)

@@ -13,6 +13,8 @@ from moa_core.decoding.trace import Trace
 from moa_core.decoding.tree import TreeSettings
 from moa_core.decoding.verify import first_difference
 
+UNSTEADY = 1.5  # a method's fastest run over its slowest: beyond it, other work disturbed them
+
 
 @dataclass(frozen=True)
 class Row:
@@ -75,6 +77,12 @@ def _row(method: str, traces: Sequence[Trace], of: Comparison) -> Row:
         gap=of.parted[method].gap if method in of.parted else None,
         tree=recorded_tree(trace),
     )
+
+
+def unsteady(rows: Sequence[Row]) -> float:
+    """How many times as fast a method's fastest run is as its slowest, if that is too much."""
+    worst = max((row.rate.high / row.rate.low for row in rows if row.rate), default=1.0)
+    return worst if worst > UNSTEADY else 0.0
 
 
 def table(rows: Sequence[Row], greedy: bool = True) -> pd.DataFrame:

@@ -84,7 +84,7 @@ def _connect(
     def work(stop: Stop, *asked: str) -> Iterator[tuple[Any, ...]]:
         trace = first_cycles(shared.engine.prepare(request(shared.engine, *asked), stop))
         at = telling(trace)[1]
-        said = f"Just done: cycle {at + 1} of your run, of its first ones the one that shows most."
+        said = f"Just done: cycle {at + 1} of your run."
         shown = [(say(said, "done"), drawn(name, trace, at, name == pressed)) for name in names]
         yield tuple(chain(*shown, *((say(UNCHECKED), "") for _ in later)))
 

@@ -1,6 +1,7 @@
 // What the stage says in words: its headline, and the smaller lines beside it. Each function reads
 // the stage: its lanes, whether a run goes on, and what was measured.
 import { many } from "../common/static/dom.js";
+import { inClass } from "../common/static/page.js";
 import { figure, perSecond } from "../common/race/lane.js";
 import { ENDINGS } from "../common/tokens/view.js";
 
@@ -10,7 +11,8 @@ const AUTO = "trees that size themselves"; // by measured times
 export function headline(stage) {
   const { drafter, frame } = stage;
   if (!drafter.ended) return [now(stage)];
-  const recorded = frame.dataset.run === "recorded" ? ["Recorded: "] : [];
+  const of = inClass ? `, about ${Math.round(drafter.guesses.reduce((sum, one) => sum + one) / drafter.cycles.length)} guesses a call` : ""; // a lesson's own trees are larger
+  const recorded = frame.dataset.run === "recorded" ? [`Recorded${of}: `] : [];
   return [...recorded, ...calls(stage), ...text(stage), ...speed(stage), unchecked(drafter)];
 }
 
@@ -135,7 +137,8 @@ function gain(stage) {
   const [own, alone] = ours && theirs ? [ours, theirs].map(call) : [drafter.ms, plain.ms];
   if (own === null || alone === null) return "";
   const tau = ours?.tau ?? drafter.tau;
-  const brings = `${ours && theirs && stage.frame.dataset.run !== "recorded" ? "As measured, each" : "Each"} call brings ${tau.toFixed(2)} tokens instead of 1`;
+  const source = ours && theirs && stage.frame.dataset.run !== "recorded" ? "As measured, after" : "After";
+  const brings = `${source} the prompt’s call, each brings ${tau.toFixed(2)} tokens instead of 1`;
   const takes = (one, other) => `${one.toFixed(0)} ms instead of ${other.toFixed(0)}`;
   const recorded = stage.usual?.every((ms) => ms !== null) ? `: in the recording, ${takes(...stage.usual)}` : "";
   if (own <= alone) return `${brings}. This machine was too busy to tell what a call costs${recorded}.`;

@@ -325,6 +325,7 @@ export const outside = () => `?tab=live${now?.settings ? `&method=${methodOf(now
 /** In a lesson, as another step begins: nothing is cut, and a run that is over is shown as it needs it. */
 export function settled(step) {
   if (told.armed || (told.cut && now?.doing === "drafter")) turn();
+  if (now?.doing === "plain") stop();
   stage?.whole();
   stage?.step(step);
 }
@@ -379,6 +380,7 @@ function buttons() {
   [go.disabled, end.disabled] = [false, false];
   if (at === go && now?.doing === "drafter") end.focus(); // a disabled button has no focus
   if (at === end && !now?.doing) go.focus();
-  [go.disabled, end.disabled] = [now?.doing === "drafter", !now?.doing];
+  const waits = inClass && now?.doing; // a lesson compares each run with plain decoding
+  [go.disabled, end.disabled] = [Boolean(waits) || now?.doing === "drafter", !now?.doing];
   connection();
 }

@@ -16,11 +16,13 @@ export class Speed {
 
   progress(step, share) {
     if (!this.bar) {
-      this.words = el("span");
+      [this.words, this.begun] = [el("span"), performance.now()];
       this.bar = el("progress", "", "", { max: 1, ariaLabel: "Measuring speed" });
       this.#fill(this.words, this.bar, button("quiet-button", "Cancel", this.act.cancel, { id: "measure-cancel" }));
     }
-    this.words.textContent = step.startsWith("Waiting") ? step : `Measuring speed: ${step}`;
+    const left = ((performance.now() - this.begun) / 1000) * (1 / share - 1);
+    const told = share > 0.1 ? `, about ${left.toFixed(0)} s left` : "";
+    this.words.textContent = step.startsWith("Waiting") ? step : `Measuring speed: ${step}${told}`;
     this.bar.value = share;
   }
 

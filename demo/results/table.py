@@ -64,9 +64,12 @@ def title(recording: Recording) -> str:
     trees = {"auto": "Trees that size themselves", "same": "One tree for all"}
     parts = [trees.get(given.get("tree"), recording.name), recording.precision]
     parts += ["sampled"] * bool(given.get("temperature"))
-    instructions = recording.results["machine"]["processor"].partition("(")[2].rstrip(")")
-    older = instructions and "VNNI" not in instructions
-    return ", ".join(parts + [f"older processor ({instructions})"] * bool(older))
+    _, known, found = recording.results["machine"]["processor"].rpartition("(")
+    if known and "AMX" in found:
+        parts += ["processor with AMX"]
+    elif known and "VNNI" not in found:
+        parts += [f"older processor ({found.rstrip(')')})"]
+    return ", ".join(parts)
 
 
 def made(recording: Recording) -> str:

@@ -125,7 +125,7 @@ def test_the_whole_of_it_is_on_one_screen_and_one_plain_run_follows(page):
     assert page.inner_text(".cycle-panel .bars").count(" ms") >= 3
     tau = (60 - 1) / (calls - 1)
     costs = page.inner_text("#view .costs")
-    brings = f"Each call brings {tau:.2f} tokens instead of 1, but takes "
+    brings = f"After the prompt’s call, each brings {tau:.2f} tokens instead of 1, but takes "
     assert re.fullmatch(brings + r"\d+ ms instead of \d+: so \d+ ms a token\.", costs)
     right = page.locator(f"{TEXT} .accepted").count()
     known, wrong, own = map(int, page.locator(".legend b:visible").all_inner_texts())

@@ -193,5 +193,6 @@ def test_methods_whose_runs_overlap_share_a_place_as_in_the_headline():
     rates = {"moa-n1": (100, 98, 102), "eagle2": (99, 97, 101), "vanilla": (60, 59, 61)}
     assert ranks(rates) == [0, 0, 2]
     assert ranks(rates | {"vanilla": (120, 119, 121)}) == [1, 1, 0]
-    assert ranks(rates | {"moa-n1": (100, 50, 150)}) == [0, 0, 2]
-    assert ranks(dict.fromkeys(rates, (100, 50, 150))) == [0, 0, 0]
+    assert ranks(rates | {"moa-n1": (100, 85, 115)}) == [0, 0, 2]
+    assert ranks(dict.fromkeys(rates, (100, 85, 115))) == [0, 0, 0]
+    assert ranks(rates | {"moa-n1": (100, 50, 150)}) == [None] * 3  # too busy a machine to tell

@@ -2,6 +2,7 @@
 
 import json
 import re
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -36,10 +37,20 @@ def test_the_table_has_what_the_charts_show():
     assert all(f">{cell}</td>" in written for cell in ("1.50", "9.0", "2.00", "7.9 M", "10 of 10"))
 
 
+PROCESSORS = {  # what a title says of them
+    "AMD EPYC": "", "AMD EPYC (AVX512_VNNI)": "", "AMD EPYC (AVX2)": ", older processor (AVX2)",
+    "Intel(R) Xeon(R) Processor (AMX_INT8)": ", processor with AMX",
+}  # fmt: skip
+
+
 def test_a_recording_is_named_and_described_in_plain_words():
     one = recording(moa_n0=figures(2, 9) | {"draft_precision": "int8"}, llama_cpp=figures(1, 9))
     one.results["settings"] = {"repeat": 2, "tree": "auto", "temperature": 1, "max_new_tokens": 64}
     assert title(one) == "Trees that size themselves, float32, sampled"
+    for processor, told in PROCESSORS.items():
+        machine = {**one.results["machine"], "processor": processor}
+        of = replace(one, results={**one.results, "machine": machine})
+        assert title(of) == title(one) + told
     assert f"{title(one)}. 10 prompts from 2 sets, at most 64 tokens each, 2 passes." in made(one)
     assert made(one) in headline(one)
     assert "llama.cpp" in methods(one) and "llama.cpp" not in methods(ONE)
