@@ -37,6 +37,7 @@ export class Levels {
   show(cycles, all) {
     const depth = Math.min(LEVELS, Math.max(1, ...all.map(({ tree }) => tree?.path.length ?? 0)));
     this.root.replaceChildren();
+    if (!cycles.length) return add(this.root, el("p", "", "Press ▶: the counts come here."));
     for (let level = 1; level <= depth; level += 1) {
       const right = cycles.filter(({ tree }) => (tree?.path.length ?? 0) >= level).length;
       const track = add(el("div", "track"), el("span", "bar right"));
