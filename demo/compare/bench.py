@@ -35,7 +35,7 @@ CHARTS, MORE = ("tau", "latency"), ("phases",)  # those of the paper's claims, a
 def results() -> dict[str, Any]:
     """Lay out the results, by name. Before the first comparison, only a recorded race is seen."""
     parts: dict[str, Any] = {}
-    said, replayed = told(verdict(recorded_rows()), "Recorded: "), recorded_race()
+    said, replayed = told(verdict(recorded_rows(), recorded=True), "Recorded: "), recorded_race()
     with gr.Column(visible=bool(replayed), elem_id="compare-results") as parts["box"]:
         parts["verdict"] = words(said, elem_id="compare-verdict", elem_classes="verdict")
         template = '<section class="race tokens" aria-label="Race"></section>'
@@ -104,8 +104,9 @@ def outputs_so_far(comparison: Comparison) -> dict[str, Any]:
     }
 
 
-def verdict(rows: Sequence[Row]) -> list[str]:
-    """Who was fastest, what may be chance, and whether texts are plain's."""
+def verdict(rows: Sequence[Row], recorded: bool = False) -> list[str]:
+    """Who was fastest, what may be chance, and whether texts are plain's. recorded: on a quiet
+    machine."""
     measured = [row for row in rows if row.rate and row.tau]
     drafting = [row for row in measured if row.method != VANILLA]
     if len(measured) < 2 or not drafting:
@@ -116,7 +117,7 @@ def verdict(rows: Sequence[Row]) -> list[str]:
         near = [row.label for row in drafting if found[row.method] < found[VANILLA]
                 and plain.overlaps(rates[row.method])]  # fmt: skip
         unsure += [f"{listed(near)} may gain nothing over plain"] * bool(near)
-    if worst := unsteady(measured):
+    if not recorded and (worst := unsteady(measured)):
         return [f"This machine was too busy to tell: times of one method differ {worst:.1f}-fold. "
                 f"{_saved(measured)}", _texts(measured)]  # fmt: skip
     sized = any(row.tree and row.tree.auto and row.tau and row.tau.known for row in drafting)

@@ -43,7 +43,7 @@ def test_what_is_recorded_is_played_and_its_cut_heals(folder, monkeypatch):
     assert kept.cut.output_ids == kept.plain.output_ids
     measured = {**kept.measured, "over": {"eagle2": None, "vanilla": None}}
     monkeypatch.setattr(race, "recording", lambda: replace(kept, measured=measured))
-    said, *_, same = bench.verdict(race.recorded_rows())
+    said, *_, same = bench.verdict(race.recorded_rows(), recorded=True)
     assert said.startswith("No drafter was clearly faster: MoA N=0 ")
     assert same == "same text ✓"
     shown = race.recorded_race()["lanes"][1]
