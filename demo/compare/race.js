@@ -76,7 +76,7 @@ export function mount({ element, props, watch }) {
     finish = Math.max(...lanes.map(({ lane }) => lane.seconds));
     const sharing = (place) => place !== null && lanes.filter(({ rank }) => rank === place).length > 1;
     for (const one of lanes) one.called = one.rank === null ? "" : sharing(one.rank) ? "tie" : PLACES[one.rank];
-    const which = race.repeats > 2 ? `the median of its ${race.repeats} runs` : race.repeats > 1 ? "the slower of its 2 runs" : "its run";
+    const which = race.repeats > 2 ? `the median of ${race.repeats} runs of each` : race.repeats > 1 ? "the slower of 2 runs of each" : "one run of each";
     const level = lanes.some(({ rank }) => sharing(rank)) ? " Too close to call; more repeats may tell them apart." : "";
     const whose = `${race.recorded ? "Recorded with" : "Run with"} the prompt “${race.prompt}”`;
     note.textContent = `A shorter bar is faster. They took turns; ${which} is replayed in real time.${race.repeats > 1 && !race.recorded ? " Below its time, and as a line over its bar: from the fastest to the slowest." : ""}${level} ${whose}`;
