@@ -111,9 +111,8 @@ def measure(
     if plain:
         requests = {**requests, VANILLA: replace(first, method=VANILLA)}
     measured.traces = measured.traces or {one.method: [] for one in steps if one.run}
-    # A run that is there needs none of what comes before it.
-    first = next(at for at, one in enumerate(steps) if one.run == measured.finished + 1)
-    first = first if measured.finished else 0
+    # The counted runs come last; one that is there needs no warm-up anew.
+    first = len(steps) - measured.wanted + measured.finished if measured.finished else 0
     tokens = sum(step.tokens for step in steps[first:])
     made = borrow(engine, tokens, taken, dict(requests), steps, first, should_stop=should_stop)
     with closing(made) as said:

@@ -47,7 +47,7 @@ from moa_core.untrusted import parsed
 ALIVE = 1.0  # seconds between signs of life
 ALONE = 15  # tokens per second while cut: slow enough to read, and to reconnect in time
 LESSON = 600.0  # seconds that a lesson's run waits: time to talk
-GAVE_WAY = "Waiting for another visitor’s run"
+GAVE_WAY = "another visitor’s run comes first"
 MOST = 64  # pages with a link
 MOST_WAITING = 20
 Say = Callable[[dict[str, Any]], None]

@@ -22,7 +22,7 @@ export class Speed {
     }
     const left = ((performance.now() - this.begun) / 1000) * (1 / share - 1);
     const told = share > 0.1 ? `, about ${left.toFixed(0)} s left` : "";
-    this.words.textContent = step.startsWith("Waiting") ? step : `Measuring speed: ${step}${told}`;
+    this.words.textContent = `Measuring speed: ${step}${told}`;
     this.bar.value = share;
   }
 

@@ -11,7 +11,7 @@ export const tell = (needed) => needed.length && own(needed);
 /** props.runs: drafted, plain, streamed: name, round trips, seconds without a link; props.trip: ms at first;
  *  props.ratio: how long the target takes for a token without guesses, of its time to check some. */
 export function mount({ element, props: { runs, trip: first, ratio } }) {
-  const [said, trip, bars, whence, streaming] = [".ways", "input", ".bars", ".whence", ".conclusion"].map((one) => element.querySelector(one));
+  const [times, trip, bars, whence, said] = [".ways", "input", ".bars", ".whence", ".conclusion"].map((one) => element.querySelector(one));
   const [, [plain], [streamed]] = runs;
   let before = "Recorded without a cut:";
 
@@ -33,8 +33,8 @@ export function mount({ element, props: { runs, trip: first, ratio } }) {
     element.querySelector("label span").textContent = `${trip.value} ms`;
     const least = ours < stream ? "Guessing here is the fastest" : "A server that streams is the fastest";
     const ways = ["with the drafter here", "with the server asked for each token", "if the server streams"];
-    said.replaceChildren(before, ...[ours, each, stream].map((one, at) => el("span", "", `${seconds(one)} ${ways[at]}`)));
-    streaming.textContent = `${least}. ${ours < stream ? "A cut would also end" : "But a cut ends"} a stream, while the drafter here writes on, though one this small soon repeats itself.`;
+    times.replaceChildren(before, ...[ours, each, stream].map((one, at) => el("span", "", `${seconds(one)} ${ways[at]}`)));
+    said.textContent = `${least}. ${ours < stream ? "A cut would also end" : "But a cut ends"} a stream, while the drafter here writes on, though one this small soon repeats itself.`;
     const bar = (kind, value) => el("span", `bar ${kind}`, "", { style: `width: ${(100 * value) / Math.max(...whole)}%` });
     bars.replaceChildren(...runs.flatMap(([name, calls, here], at) => [
       add(el("p"), el("b", "", seconds(whole[at])), ` ${name}: ${many(calls, "round trip")} × ${trip.value} ms = ${seconds(away[at])}${here ? `, and ${seconds(here)} in the models` : ""}`),
