@@ -143,8 +143,10 @@ def test_in_class_there_is_what_a_lesson_needs(open_page):
         f"#stage[data-run=recorded] {LANE.removeprefix('#view ')}[data-state=done]"
     )
     assert page.locator("#prompt textarea").input_value() != STORY  # and with its prompt
-    for _ in STEPS:
+    for number, _ in enumerate(STEPS, start=1):
+        page.wait_for_selector(f".class-steps > div:has-text('{number} of 8')")
         page.keyboard.press("PageDown")
+    page.wait_for_url("**#8")
     page.reload()
     page.wait_for_selector(".class-steps > div:has-text('8 of 8')")  # it goes on with its step
     page.wait_for_selector(f"{LANE}[data-state=done]")
