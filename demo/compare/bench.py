@@ -118,16 +118,17 @@ def verdict(rows: Sequence[Row], recorded: bool = False) -> list[str]:
                 and plain.overlaps(rates[row.method])]  # fmt: skip
         unsure += [f"{listed(near)} may gain nothing over plain"] * bool(near)
     if not recorded and (worst := unsteady(measured)):
-        return [f"This machine was too busy to tell: times of one method differ {worst:.1f}-fold. "
-                f"{_saved(measured)}", _texts(measured)]  # fmt: skip
+        busy = f"this machine was too busy to tell, one method’s times differ {worst:.1f}-fold"
+        return [_saved(measured), f"speed: {busy}; compare again", _texts(measured)]
     sized = any(row.tree and row.tree.auto and row.tau and row.tau.known for row in drafting)
     varies = ["trees adapt to measured times, so tokens per call vary"] * sized
-    return [_speed(measured), *unsure, *_why(measured), *varies, _texts(measured)]
+    saved = _saved(measured)
+    return [_speed(measured), saved, *unsure, *_why(measured), *varies, _texts(measured)]
 
 
 def _saved(measured: Sequence[Row]) -> str:
     calls = [f"{row.label} {row.trace.target_calls}" for row in measured]
-    return f"Model calls: {listed(calls)}."
+    return f"Model calls: {listed(calls)}"
 
 
 def _speed(measured: Sequence[Row]) -> str:

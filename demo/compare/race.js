@@ -70,7 +70,7 @@ export function mount({ element, props, watch }) {
     }
     if (race.measuring) {
       root.dataset.state = "measuring";
-      note.textContent = "Each bar is the median of the runs so far, or the slower of two, and changes with the next ones. All are replayed together when all are done.";
+      note.textContent = "So far: the median of a method’s runs, or the slower of two. Who is faster is told, and all are replayed together, when all are done.";
       return;
     }
     finish = Math.max(...lanes.map(({ lane }) => lane.seconds));

@@ -5,9 +5,9 @@ The value is {"id": changes with each race, "repeats": counted runs of each, "pr
 seconds of the fastest and the slowest run, None after single runs; "over", "tau": speed over plain
 decoding's, and tokens per call, in words; "lines": of the run (common/tokens/view.py), "rank": its
 place, from 0; None after runs that cannot tell}]}.
-While runs are still to come, it has "measuring", and no lane has a rank; a method that has not run
-yet has no seconds. Once each has run twice, no lane has lines, which are much to send: the texts
-stay.
+While runs are still to come, it has "measuring", "over" tells how many were made, and no lane has a
+rank; a method that has not run yet has no seconds. Once each has run twice, no lane has lines,
+which are much to send: the texts stay.
 """
 
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ from dataclasses import replace
 from secrets import token_hex
 from typing import Any
 
-from demo.common.figures import Spread, places
+from demo.common.figures import Spread, many, places
 from demo.common.methods import VANILLA, colour, label
 from demo.common.tokens.view import feed_of
 from demo.compare.rows import Row, rows, unsteady
@@ -33,6 +33,8 @@ def race(rows: Sequence[Row], recorded: bool = False) -> dict[str, Any]:
         {**lane, "rank": found.get(row.method)}
         for row, lane in zip(rows, _lanes(rows, lines=True), strict=True)
     ]
+    if not recorded and unsteady(rows):
+        lanes = [lane | {"over": ""} for lane in lanes]
     prompt = rows[0].trace.about.get("prompt", "")
     return {"id": token_hex(4), "repeats": runs, "prompt": prompt, "lanes": lanes}
 
@@ -40,9 +42,10 @@ def race(rows: Sequence[Row], recorded: bool = False) -> dict[str, Any]:
 def so_far(rows: Sequence[Row], methods: Sequence[str]) -> dict[str, Any]:
     """The view's value while runs of these methods are still to come."""
     lanes = _lanes(rows, lines=min(row.runs for row in rows) == 1)
-    if len({row.runs for row in rows}) > 1:  # a repeat is under way
-        lanes = [lane | {"over": ""} for lane in lanes]
-    known = {row.method: lane for row, lane in zip(rows, lanes, strict=True)}
+    known = {
+        row.method: lane | {"over": many(row.runs, "run")}
+        for row, lane in zip(rows, lanes, strict=True)
+    }
     empty = {"seconds": None, "range": None, "over": "", "tau": ""}
     every = [known.get(name) or {"label": label(name), "colour": colour(name), **empty}
              for name in methods]  # fmt: skip

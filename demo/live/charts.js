@@ -6,6 +6,8 @@ const WIDE = 300;
 const HIGH = 118;
 const DASHES = { vanilla: "2 3", eagle2: "6 4" };
 
+const letters = (lanes) => 6.3 * Math.max(...lanes.map(({ label }) => label.length)); // the widest label
+
 const text = (x, y, words, more = {}) => shape("text", { x, y, ...more }, words);
 
 function chart(id, title, words) {
@@ -20,12 +22,13 @@ function acceptance(lanes) {
   const words = known.map(({ label, tau }) => `${label} ${tau.toFixed(2)}`).join(", ");
   const [root, svg] = chart("acceptance", "τ, acceptance length: tokens per model call", words);
   const high = Math.min(26, (HIGH - 8) / known.length - 6);
+  const left = Math.max(86, letters(known));
   known.forEach(({ label, colour, tau }, at) => {
     const y = 6 + at * (high + 6);
     const middle = y + high / 2 + 4;
-    svg.append(text(86, middle, label.replace("-", "\u2011"), { "text-anchor": "end" }));
-    const rect = shape("rect", { x: 92, y, width: (110 * tau) / most, height: high, rx: 3, fill: colour });
-    svg.append(rect, text(98 + (110 * tau) / most, middle, tau.toFixed(2), { class: "value" }));
+    svg.append(text(left, middle, label.replace("-", "\u2011"), { "text-anchor": "end" }));
+    const rect = shape("rect", { x: left + 6, y, width: (110 * tau) / most, height: high, rx: 3, fill: colour });
+    svg.append(rect, text(left + 12 + (110 * tau) / most, middle, tau.toFixed(2), { class: "value" }));
   });
   return root;
 }
@@ -36,7 +39,8 @@ function latency(lanes) {
   const [most, longest] = [0, 1].map((axis) => Math.max(...ends.map((end) => end[axis])));
   const words = known.map(({ label }, at) => `${label} ${ends[at][1].toFixed(2)} s`).join(", ");
   const [root, svg] = chart("latency", "Latency: seconds until each token", words);
-  const x = (tokens) => 26 + (188 * tokens) / most;
+  const right = WIDE - Math.max(86, letters(known));
+  const x = (tokens) => 26 + ((right - 26) * tokens) / most;
   const y = (seconds) => HIGH - 18 - ((HIGH - 28) * seconds) / longest;
   const axes = shape("path", { class: "axis", d: `M ${x(0)} ${y(longest)} V ${y(0)} H ${x(most)}` });
   svg.append(axes, text(0, 12, `${longest.toFixed(longest < 10 ? 1 : 0)} s`), text(x(most), HIGH - 3, `${most} tokens`, { "text-anchor": "end" }));
@@ -45,9 +49,13 @@ function latency(lanes) {
   const order = [...heights.keys()].sort((one, other) => heights[one] - heights[other]);
   order.slice(1).forEach((at, place) => (heights[at] = Math.max(heights[at], heights[order[place]] + 14)));
   const below = Math.max(0, Math.max(...heights) - (HIGH - 6));
-  known.forEach(({ label, colour, points, method }, at) => {
-    const d = points.map(([tokens, seconds]) => `${x(tokens)} ${y(seconds)}`).join(" L ");
-    svg.append(shape("path", { class: "line", d: `M ${x(0)} ${y(0)} L ${d}`, stroke: colour, "stroke-dasharray": DASHES[method] ?? "" }));
+  const path = (points) => points.map(([tokens, seconds]) => `${x(tokens)} ${y(seconds)}`).join(" L ");
+  known.forEach(({ label, colour, points, method, pause = [] }, at) => {
+    svg.append(shape("path", { class: "line", d: `M ${x(0)} ${y(0)} L ${path(points)}`, stroke: colour, "stroke-dasharray": DASHES[method] ?? "" }));
+    if (pause.length) {
+      svg.append(shape("path", { class: "line cut-off", d: `M ${path(pause)}` }));
+      svg.append(text(x(pause[1][0]) + 4, y((pause[0][1] + pause[1][1]) / 2) + 4, "cut", { class: "cut-off" }));
+    }
     svg.append(text(x(most) + 5, heights[at] - below, label.replace("-", "\u2011"), { fill: colour, class: "end" }));
   });
   return root;

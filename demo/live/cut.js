@@ -1,5 +1,5 @@
 // The connection: its state, the cut, and the download that lets the drafter write in this browser.
-import { add, button, el } from "../common/static/dom.js";
+import { add, button, el, many } from "../common/static/dom.js";
 
 const HERE = {
   none: ({ words }) => words || "A cut is simulated: both models are on the server.",
@@ -22,17 +22,18 @@ export class Cut {
 
   /** up: the server is there; cut, armed, running: of the run; late: only plain decoding is still running;
    *  back: it was cut until now; device: of this browser;
-   *  left: seconds that the run still waits, once the drafter has come to its end. */
-  show({ up, cut, armed, running, late, back, able, device, left = null }) {
+   *  alone: how many tokens were written alone; left: seconds that the run still waits, once the drafter has come to its end. */
+  show({ up, cut, armed, running, late, back, able, device, alone, left = null }) {
     const { state, words } = device;
-    this.turn.textContent = cut ? "Restore the connection" : armed && !running ? "Cancel the cut" : "✂ Cut the connection";
+    this.turn.textContent = cut ? "Restore the connection" : armed && !running ? "Cancel the cut" : late ? "✂ Cut the next run" : "✂ Cut the connection";
     this.turn.disabled = !able || (!up && !cut);
     this.turn.dataset.state = !up ? "lost" : cut ? "cut" : armed ? "armed" : "up";
     this.state.textContent = !able
       ? "It cannot be cut: this method cannot write alone."
       : !up ? "The server cannot be reached; trying again."
-      : cut ? `Cut. Restore it${left === null ? ", and the target checks and corrects the text" : `: the run waits ${left} s more`}.`
+      : cut ? `Cut, ${many(alone, "token")} alone. Restore it: ${left === null ? "the target checks them" : `the run waits ${left} s more`}.`
       : armed ? `${late ? "This run’s drafter has finished. " : ""}It will be cut about 12 tokens into ${running ? "this" : "the next"} run.`
+      : late ? "This run’s drafter has finished: it can only be cut in the next run."
       : back ? "Restored. The target is about to check what was written alone."
       : "Connected. If you cut it, the drafter writes on alone.";
     this.sized = state === "not loaded";

@@ -6,6 +6,7 @@ import { figure, perSecond } from "../common/race/lane.js";
 import { ENDINGS } from "../common/tokens/view.js";
 
 const AUTO = "trees that size themselves"; // by measured times
+const UNSTEADY = 1.9; // a run's slow calls to its quick ones
 
 /** The headline, in parts. Nothing is claimed before the end, and then only what is known. */
 export function headline(stage) {
@@ -29,7 +30,7 @@ export function costs(stage) {
 /** How the run ended, and with what it was drafted. */
 export function remarks({ drafter, complete }) {
   if (drafter.view.link && drafter.root.dataset.link !== "lost") return [];
-  const by = drafter.head?.by.replace(AUTO, "whose trees adapt to measured times: calls vary from run to run");
+  const by = drafter.head?.by.replace(AUTO, "trees adapt to measured times, so calls vary");
   return [complete && repeats(drafter.view.written), ENDINGS[drafter.ended?.end], by].filter(Boolean);
 }
 
@@ -68,7 +69,7 @@ function calls({ drafter, plain, complete, live, player }) {
   const own = figure("calls", drafter.calls, String(drafter.calls));
   if (plain.ended && complete) return [own, ` model calls instead of ${plain.calls}. `];
   const other = live ? "; plain decoding runs now, to compare" : player.playing && plain.head && "; plain decoding is still writing";
-  return [own, ` model calls${(!plain.ended && other) || ""}. `];
+  return [own, ` model calls${(!plain.ended && other) || ` for ${many(drafter.pace[0], "token")}`}. `];
 }
 
 function text({ drafter, plain, complete, measured }) {
@@ -105,8 +106,14 @@ function once(stage) {
   return [` This run: ${over < 0.87 ? "slower" : over > 1.15 ? "faster" : "about as fast"}, ${rates(stage)}${cut}.`];
 }
 
-// Checking a tree is never cheaper than one word: if it was, other work disturbed the runs.
-export const busy = ({ drafter: { ms: own }, plain: { ms: plain } }) => own !== null && plain !== null && own <= plain;
+/** Whether other work disturbed the runs: checking a tree was cheaper than one word, the same prompt took
+ *  one of them far longer, or its calls, which cost about the same, did not. */
+export function busy({ drafter, plain }) {
+  if (drafter.ms === null || plain.ms === null) return false;
+  const [one, other] = [drafter, plain].map(({ points }) => points[0]?.[1]);
+  const apart = !drafter.arrival && Math.abs(one - other) > 0.2 * Math.max(drafter.seconds, plain.seconds);
+  return drafter.ms <= plain.ms || apart || drafter.spread > UNSTEADY || plain.spread > UNSTEADY;
+}
 
 function rates({ drafter, plain }) {
   const [ours, theirs] = [drafter, plain].map(({ pace }) => pace[1] && perSecond(pace[1]));
@@ -141,8 +148,9 @@ function gain(stage) {
   const brings = `${source} the prompt’s call, each brings ${tau.toFixed(2)} tokens instead of 1`;
   const takes = (one, other) => `${one.toFixed(0)} ms instead of ${other.toFixed(0)}`;
   const recorded = stage.usual?.every((ms) => ms !== null) ? `: in the recording, ${takes(...stage.usual)}` : "";
-  if (own <= alone) return `${brings}. This machine was too busy to tell what a call costs${recorded}.`;
-  return `${brings}, but takes ${takes(own, alone)}: so ${(own / tau).toFixed(0)} ms a token.`;
+  if (own <= alone || (!measured && busy(stage))) return `${brings}. This machine was too busy to tell what a call costs${recorded}.`;
+  const lost = own / tau > alone ? ": too few guesses were right to pay for longer calls" : "";
+  return `${brings}, but takes ${takes(own, alone)}: so ${takes(own / tau, alone)} a token${lost}.`;
 }
 
 // Milliseconds of a call, over a whole run.

@@ -268,7 +268,8 @@ function connection() {
   const left = head && stage.written ? Math.max(0, Math.round(head.patience - (performance.now() - since) / 1000)) : null;
   told.armed &&= able;
   const back = head && stage.drafter.root.dataset.link === "lost";
-  cut?.show({ ...told, running, late: now?.doing === "plain", back, able, device, left });
+  const alone = stage?.drafter.view.text.querySelectorAll(".offline").length;
+  cut?.show({ ...told, running, late: now?.doing === "plain", back, able, device, alone, left });
 }
 
 // ---- the measurement ----

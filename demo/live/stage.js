@@ -43,7 +43,7 @@ export class Stage {
     this.lanes = { drafter: this.drafter, plain: this.plain };
     this.cycle = new Cycle(() => this.#slowly());
     this.charts = new Charts();
-    [this.ran, this.levels] = [new Ran(), new Levels()];
+    [this.ran, this.levels] = [new Ran(), new Levels(() => this.#toggle())];
     add(root, add(el("div", "top"), this.headline, this.actions, add(el("div", "why"), this.costs, this.said)));
     add(root, add(el("div", "lanes"), this.drafter.root, this.plain.root, this.ran.root, this.levels.root), this.#bar());
     add(root, add(el("div", "below"), this.cycle.root, this.charts.root));
@@ -174,7 +174,7 @@ export class Stage {
 
   /** The connection was cut, or restored: before the first token, only these words tell. */
   turned(cut) {
-    this.coming = cut ? "The connection is cut: without a first token, the drafter waits." : WAITING;
+    this.coming = cut ? "Cut before the first token: the drafter has nothing to go on. Restore it, and cut once words appear." : WAITING;
     this.tell();
   }
 
@@ -268,8 +268,8 @@ export class Stage {
     this.#state(this.how);
     if (this.how === "done" && !this.measured) this.#chart();
     else if (!this.measured) this.charts.clear("No charts: this run is not complete.");
-    this.#show(this.#best);
-    this.#upwards();
+    this.#point(this.pinned);
+    if (this.pinned === null) this.#upwards(); // else a word was pressed meanwhile
     this.tell();
   }
 
@@ -294,7 +294,7 @@ export class Stage {
       this.charts.show(lanes, `${whose}, median of ${runs} runs each${level(lanes)} · ${about}`);
       return;
     }
-    const lanes = this.both.filter(({ head }) => head).map(({ head, tau, points }) => ({ ...head, tau, points }));
+    const lanes = this.both.filter(({ head }) => head).map(({ head, tau, points, pause }) => ({ ...head, tau, points, pause }));
     const rival = this.drafter.head?.method === "eagle2" ? "MoA" : "EAGLE\u20112";
     this.charts.show(lanes, `One run each, on your prompt. Measure speed adds ${rival}.`);
   }
@@ -305,7 +305,7 @@ export class Stage {
   get #wrong() {
     const all = this.drafter.guesses[1];
     const shown = this.drafter.view.text.querySelectorAll(".with-rejected .token.rejected").length;
-    return shown && shown < all ? `${shown} of ${all}` : all;
+    return shown && shown < all ? `${shown} of ${all} shown` : all;
   }
 
   get complete() {

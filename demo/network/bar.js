@@ -1,4 +1,5 @@
 // Run, Stop and the switch that cuts the link, for all lanes.
+import { el } from "../common/static/dom.js";
 import { onTab, showResults } from "../common/static/page.js";
 import { amount } from "./lane.js";
 import { tell } from "./trips.js";
@@ -118,9 +119,10 @@ export function show() {
   const streams = running && !lanes.some((lane) => busy(lane) && !lane.shown.calls);
   const hint = streams ? "You can cut the connection now." : "Press Run, then cut the connection while text streams.";
   const quiet = !each.length && !loading && (streams || !running);
-  const words = [...(quiet ? [hint] : []), ...(last.length ? last : each), ...offer].join(" ");
+  const [first = "", ...rest] = [...(quiet ? [hint] : []), ...(last.length ? last : each), ...offer].join(" ").split(/(?<=\.) /);
+  const words = [first, ...rest].join(" ");
   const said = document.querySelector("#net-status .status-line");
-  if (said.dataset.kind !== "error" && said.textContent !== words) said.textContent = words;
+  if (said.dataset.kind !== "error" && said.textContent !== words) said.replaceChildren(el("b", "", first), ["", ...rest].join(" "));
   if (!running) tell(lanes.flatMap(({ needed }) => needed)); // while it writes, the figures are of a part
   const share = lanes.find((lane) => lane.share)?.share;
   const bar = document.querySelector("#net-status progress");

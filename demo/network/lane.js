@@ -24,7 +24,8 @@ export function mount({ element, props }) {
 
 class DeviceLane {
   constructor(box, place) {
-    Object.assign(this, { box, state: "idle", said: "", share: null, sums: null, loaded: null });
+    Object.assign(this, { box, state: "idle", said: "", share: null, sums: null, loaded: null, wrote: 0 });
+    setInterval(() => this.#wait(), 500);
     this.device = new Device((event) => this.#hear(event));
     this.shown = new Lane(place ? "rival" : "drafter", "Drafter");
     this.notes = new Map([...box.querySelectorAll("[data-figure]")].map((node) => [node, node.nextElementSibling.textContent]));
@@ -130,13 +131,13 @@ class DeviceLane {
     if (!offline) this.sums.levels.push((1000 * seconds) / levels);
   }
 
-  on_verified({ seconds, worked, bytes, parted }) {
+  on_verified({ seconds, worked, bytes }) {
     const { sums } = this;
     sums.works.push(worked);
     if (this.state === "running") sums.trips.push(1000 * Math.max(seconds - worked, 0));
     sums.bytes = bytes;
     if (!this.#offline.waits) {
-      if (this.state === "back") this.#say(this.#healed(parted));
+      if (this.state === "back") this.#say(this.#healed);
       this.state = "running";
     }
     this.#tell();
@@ -151,7 +152,7 @@ class DeviceLane {
 
   on_link_down() {
     this.state = "lost";
-    this.#say(`The connection is lost: the drafter writes on alone. Restore it, and the target checks this text. You have ${this.patience} s to restore it after the drafter stops.`);
+    this.#say("The connection is lost: the drafter writes on alone. Restore it, and the target checks this text.");
   }
 
   /** The switch is on again: the link is still to come. */
@@ -160,7 +161,16 @@ class DeviceLane {
   }
 
   on_offline_token() {
+    this.wrote = performance.now();
     this.#tell();
+  }
+
+  // Once a drafter that is alone has come to its end, the run waits for the link, but not for ever.
+  #wait() {
+    const waited = (performance.now() - this.wrote) / 1000;
+    if (this.state !== "lost" || !this.#offline.alone || waited < 2) return;
+    const left = Math.max(0, this.patience - waited);
+    this.#say(`The drafter has stopped: ${many(this.#offline.waits, "token")} written alone. Restore the connection within ${left.toFixed(0)} s, and the target checks them.`);
   }
 
   on_link_back({ tokens }) {
@@ -168,14 +178,15 @@ class DeviceLane {
     this.#say(tokens ? `The connection is back: the target checks ${many(tokens, "offline token")}.` : "The connection is back.");
   }
 
-  on_finished({ line, parted }) {
+  on_finished({ line }) {
     this.state = "done";
     const { confirmed, changed, waits } = this.#offline;
     const { calls, seconds, pace: [count] } = this.shown;
-    const said = [`${many(count, "token")} in ${many(calls, "round trip")}${waits ? "" : ` instead of ${count}, all the target’s own`}; ${ENDINGS[line.end]}.`];
-    if (confirmed + changed) said.push(this.#healed(parted));
+    const said = [`${many(calls, "round trip")}${waits ? "" : ` instead of ${count}`} for ${many(count, "token")}, all the target’s own.`];
+    if (confirmed + changed) said.push(this.#healed);
     else if (!waits) said.push(`On the way: about ${this.#way.toFixed(1)} of ${seconds.toFixed(1)} s; the rest in the models.`);
     if (waits) said.push(`${waits} more were written offline and never checked: run again, and restore the connection sooner.`);
+    said.push(`${ENDINGS[line.end].replace(/^./, (letter) => letter.toUpperCase())}.`);
     this.#tell();
     this.#say(said.join(" "));
   }
@@ -193,9 +204,9 @@ class DeviceLane {
     return this.sums.trips.reduce((sum, one) => sum + one, 0) / 1000;
   }
 
-  #healed(parted) {
+  get #healed() {
     const { confirmed, changed } = this.#offline;
-    return reviewed(confirmed, changed, parted && changed ? `, from token ${parted.at} of the answer on` : "");
+    return reviewed(confirmed, changed);
   }
 
   #say(words, share = null) {

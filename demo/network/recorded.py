@@ -7,7 +7,7 @@ import plotly.graph_objects as go
 
 from demo.common.by_method import NAMES, lines
 from demo.common.figures import many
-from demo.common.methods import label
+from demo.common.methods import RIVAL, family, label
 from moa_core.bench.link import DIRECT
 from moa_core.bench.records import ALL, Row, select
 
@@ -58,7 +58,7 @@ def right_answers(found: dict[str, Row]) -> str:
             rows = select(one["rows"], kind=ALL, cut=0.0)
             best = sorted(rows, key=lambda row: -row["right"])
             shares = [f"{escape(label(row['method']))} {100 * row['right']:.0f} %"
-                      for row in best if row["method"] not in NAMES]  # fmt: skip
+                      for row in best if family(row["method"]) in ("moa", RIVAL)]  # fmt: skip
             told += (
                 "<p>A few short answers are right without the target. Of "
                 f"{rows[0]['asked']} questions that it answers right, drafters that are cut off "

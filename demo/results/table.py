@@ -8,9 +8,8 @@ from typing import Any
 import pandas as pd
 from pandas.io.formats.style import Styler
 
-from demo.common.figures import leaders, listed, many, name_of
+from demo.common.figures import listed, many, name_of
 from demo.live.recording import recording as live
-from demo.results.charts import spread
 from moa_core.bench.methods import PEERS
 from moa_core.bench.paper import Cell, published, ratio
 from moa_core.bench.records import Recording
@@ -206,8 +205,8 @@ def _joined(drafting: dict[str, dict[str, Any]], order: Sequence[str]) -> str:
 def _fastest(drafting: dict[str, dict[str, Any]], order: Sequence[str]) -> str:
     if len(order) == 1:
         return ""
-    rates = {name: spread(one, "tokens_per_second") for name, one in drafting.items()}
-    ahead = sorted(leaders(rates), key=order.index)
+    best = drafting[order[0]]
+    ahead = [name for name in order if name == order[0] or not pace(best, drafting[name])]
     if len(ahead) == 1:
         return f"; {label(ahead[0])} is the fastest"
     joined = all(name.endswith(LOOKUP) for name in ahead)

@@ -24,10 +24,10 @@ def slider_bounds(engine: Engine, method: str, target: str = "") -> dict[str, An
 
 
 def _about(method: str, only: str) -> str:
+    if family(method.removesuffix(LOOKUP)) != "moa":
+        return f"TLI is part of MoA; {label(method)} has no TLI."
     if method.endswith(LOOKUP):
         return f"N-gram lookup goes with N = {tli_of(method.removesuffix(LOOKUP))} here."
-    if family(method) != "moa":
-        return f"TLI is part of MoA; {label(method)} has no TLI."
     tli = tli_of(method)
     if not tli:
         return f"N = 0: the drafter reuses none of the target’s layers.{only}"

@@ -138,7 +138,7 @@ def test_a_cut_before_the_first_token_is_told(page, open_page):
     page.bring_to_front()
     page.click(RUN)
     for name, told in (
-        ("✂ Cut the connection", "without a first token, the drafter waits."),
+        ("✂ Cut the connection", "the drafter has nothing to go on."),
         ("Restore the connection", "Waiting for the first token."),
     ):
         press(page, name)

@@ -85,7 +85,7 @@ def test_two_drafters_are_cut_by_one_switch_and_stopped_by_one_button(page):
     keep_picture(page, "network-duel")
     page.click("#net-run")
     page.click("#net-stop:not([disabled])")
-    wait_for_status(page, "stopped by you", "net-")
+    wait_for_status(page, "Stopped by you.", "net-")
     assert "gain" not in status(page, "net-"), "no verdict on a part"
 
 
@@ -98,7 +98,7 @@ def test_run_is_pressed_once_though_the_server_takes_its_time(page):
     assert page.locator("#net-run").is_disabled()
     held.pop().continue_()
     page.unroute("**/device/ids")
-    wait_for_status(page, "64 tokens in ", "net-")
+    wait_for_status(page, " for 64 tokens", "net-")
 
 
 def test_a_drafter_that_leaves_the_duel_ends_its_thread(page):
@@ -145,7 +145,7 @@ def test_what_a_drafter_saves_is_computed_for_a_round_trip_of_the_visitors(page)
 def test_a_cycle_that_the_end_cuts_short_counts_what_was_written_as_on_the_other_tabs(open_page):
     page = open_page("?tab=network&tokens=2&method=moa-n0&link=none", ready=READY)
     page.click("#net-run")
-    wait_for_status(page, "2 tokens in 2 round trips", "net-")
+    wait_for_status(page, "2 round trips instead of 2 for 2 tokens", "net-")
     page.get_by_label("Round trip to the server").fill("100")
     said = page.text_content("#net-trips .ways")
     assert " with the drafter here" in said and "Recorded" not in said
@@ -163,10 +163,10 @@ def test_what_is_written_offline_saves_no_round_trips(page):
     page.wait_for_selector(f"{TEXT} .token[data-token=offline]")
     assert "Restore it, and the target checks" in status(page, "net-")
     page.click("#net-stop")
-    wait_for_status(page, "; stopped by you. ", "net-")
+    wait_for_status(page, "Stopped by you.", "net-")
     assert "Recorded" not in page.inner_text("#net-trips .ways")
     said, verified = status(page, "net-"), count(page, ":not(.offline):not(.rejected)")
-    assert re.match(rf"{verified} tokens? in \d+ round trips?; stopped", said)
+    assert re.match(rf"\d+ round trips? for {verified} tokens?, all the target’s own", said)
     assert f"{count(page, '.offline')} more were written offline" in said
 
 
@@ -188,11 +188,13 @@ def test_cut_while_text_streams_the_drafter_goes_on_and_the_text_heals(page):
     page.wait_for_selector(READY)
     assert page.locator("#net-bar").bounding_box() == before, "nothing jumps"
     said = status(page, "net-")
-    assert "64 tokens in " in said and "offline token" in said and not count(page, ".offline")
+    assert (
+        " for 64 tokens, all the target’s own. " in said
+        and "offline token" in said
+        and not count(page, ".offline")
+    )
     assert count(page, ".confirmed") + count(page, ".changed") == int(figure(page, "alone"))
     assert count(page, "[data-token=accepted]") and count(page, "[data-token=bonus]")
-    if count(page, ".changed"):
-        assert "from token " in said
     page.click("#net-view summary")
     assert float(figure(page, "level").split()[0]) > 0
     assert int(figure(page, "trip").split()[0]) >= 150, "the delay is added, and measured"

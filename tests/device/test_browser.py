@@ -185,12 +185,10 @@ def test_text_written_alone_is_told_to_be_confirmed_or_changed(served, blank):
     healed = [event["line"] for event in kinds(events, "verified")]
     became = sum(line["confirmed"] + line["changed"] for line in healed)
     assert became == len(kinds(events, "offline token")) >= 20
-    own, base = events[-1]["ids"], len(PROMPT)
-    differs = next(
-        event["position"] - base + 1 for event in kinds(events, "offline token")
-        if own[event["position"] - base] != event["token"]
-    )  # fmt: skip
-    assert events[-1]["parted"] == {"at": differs}
+    whole = PROMPT + events[-1]["ids"]
+    written = kinds(events, "offline token")
+    right = [whole[event["position"]] == event["token"] for event in written]
+    assert sum(line["confirmed"] for line in healed) == right.index(False)
 
 
 def test_parts_are_fetched_once_and_old_ones_go(served, blank):

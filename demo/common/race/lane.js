@@ -137,17 +137,35 @@ export class Lane {
     return [accepted, sum(({ texts }) => texts.length - 1) - accepted];
   }
 
-  /** Milliseconds of an average cycle; null where fewer than two were timed. A cycle that had to check
-   *  what was written alone is left out. */
-  get ms() {
-    const times = this.all.flatMap(({ ms, confirmed, changed }) => (ms && !confirmed && !changed ? [ms.reduce((sum, one) => sum + one)] : []));
-    return times.length < 2 ? null : times.reduce((sum, one) => sum + one) / times.length;
+  // [drafting, verifying, the rest] of each cycle but those that had to check what was written alone.
+  get #timed() {
+    return this.all.flatMap(({ ms, confirmed, changed }) => (ms && !confirmed && !changed ? [ms] : []));
   }
+
+  /** Milliseconds of an average cycle; null where fewer than two were timed. */
+  get ms() {
+    const times = this.#timed;
+    return times.length < 2 ? null : times.flat().reduce((sum, one) => sum + one) / times.length;
+  }
+
+  /** How many times as long as its quick calls its slow ones took: of five, the second and the fourth. */
+  get spread() {
+    const calls = this.#timed.map(([, verifying]) => verifying).sort((one, other) => one - other);
+    return calls.length < 5 ? 1 : calls[Math.floor(0.8 * calls.length)] / calls[Math.floor(0.2 * calls.length)];
+  }
+
 
   /** [tokens, seconds] after each line, as the chart of times has them. */
   get points() {
     let tokens = 0;
     return this.drawn.filter((line) => written(line)).map((line) => [(tokens += written(line)), line.s]);
+  }
+
+  /** Of `points`, those around its first cut; empty without one. */
+  get pause() {
+    const down = this.drawn.find((line) => "down" in line)?.s;
+    const after = this.points.findIndex(([, seconds]) => seconds > down);
+    return after > 0 ? this.points.slice(after - 1, after + 1) : [];
   }
 
   get seconds() {

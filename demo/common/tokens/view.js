@@ -16,7 +16,7 @@ const HOOKS = { first: "bonus", confirmed: "accepted", changed: "offline" };
 /** What ended a text, by the reason in its last line. */
 export const ENDINGS = {
   eos: "the model ended its answer",
-  length: "stopped at the limit of new tokens",
+  length: "stopped at the token limit",
   context: "ended because the model’s context is full",
   stopped: "stopped by you",
   offline: "ended because the connection stayed lost",
@@ -103,10 +103,11 @@ export class TokenView {
     else if (follow && !this.#holds) text.scrollTop = alone ? Math.min(down(alone), text.scrollHeight) : text.scrollHeight;
   }
 
-  /** Tells the style sheet whether there is more text below. */
+  /** Tells the style sheet whether there is more text below, or above. */
   edge() {
     const { scrollHeight, scrollTop, clientHeight } = this.text;
     this.root.classList.toggle("more", scrollHeight - scrollTop - clientHeight > 8);
+    this.root.classList.toggle("less", scrollTop > 8);
   }
 
   get written() {
@@ -297,10 +298,10 @@ export class TokenView {
   }
 }
 
-/** The result of a verification of offline text. from: where they part, as words. */
-export function reviewed(right, wrong, from = "") {
+/** The result of a verification of offline text. */
+export function reviewed(right, wrong) {
   const all = many(right + wrong, "offline token");
   if (!wrong) return `All ${all} were right.`;
   const some = right ? `The first ${right > 1 ? `${right} of ${all} were` : `of ${all} was`} right; the target rewrote the rest` : `None of ${all} was right: the target rewrote them`;
-  return `${some}${from}.`;
+  return `${some}.`;
 }

@@ -5,16 +5,15 @@ export class Told {
   ids = [];
   alone = [];
   cycle = 0;
-  parted = null;
 
   /** count: tokens of the prompt. */
   constructor(words, count) {
     Object.assign(this, { words, count, reader: new Reader(words) });
   }
 
-  /** The event with its line; `parted` is where the target changed text that was written alone. */
+  /** The event with its line. */
   after(event) {
-    const line = this[event.type.replace(" ", "_")]?.(event), told = { ...event, line, parted: this.parted };
+    const told = { ...event, line: this[event.type.replace(" ", "_")]?.(event) };
     if (event.type !== "finished") return told;
     return { ...told, ids: this.ids, alone: this.alone };
   }
@@ -47,7 +46,6 @@ export class Told {
     const late = emitted.findIndex((token, at) => token !== alone[at]);
     const confirmed = late < 0 ? emitted.length : late;
     const parted = late >= 0 && alone.length > 0, changed = parted ? alone.length - confirmed : 0;
-    if (changed) this.parted = { at: this.ids.length + confirmed + 1 };
     this.alone = parted ? [] : alone.slice(emitted.length);
     const odds = tree.tokens.map((_, node) => this.odds(tree, node));
     const pieces = emitted.map((token) => this.push(token)), last = path.at(-1) ?? 0;

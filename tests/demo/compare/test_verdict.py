@@ -28,8 +28,11 @@ FAST = row_of("moa-n0", (3.6,) * 3, (120, 118, 125))
 )  # fmt: skip
 def test_the_headline_names_who_was_fastest_and_moa(plain, headline):
     found = [FAST, EAGLE, *([row_of("vanilla", (1,) * 3, plain)] if plain else [])]
-    assert verdict(found) == [headline, "same text ✓"]
-    assert told(verdict(found)) == f'<p class="conclusion">{headline}</p><b>same text ✓</b>'
+    *names, last = [f"{row.label} {row.trace.target_calls}" for row in found]
+    calls = f"Model calls: {', '.join(names)} and {last}"
+    assert verdict(found) == [headline, calls, "same text ✓"]
+    shown = f'<p class="conclusion">{headline}</p><b>{calls}</b><b>same text ✓</b>'
+    assert told(verdict(found)) == shown
 
 
 def test_what_is_close_and_what_is_not_known_is_said():
@@ -38,10 +41,10 @@ def test_what_is_close_and_what_is_not_known_is_said():
     assert verdict([close, EAGLE])[0] == "No clear winner: MoA N=0 1.04 × EAGLE-2’s speed."
     plain = row_of("vanilla", (1,) * 3, (80, 79, 81))
     said = verdict([close, EAGLE, plain])
-    assert said[0] == f"{level}; which is faster is too close to call." and len(said) == 2
+    assert said[0] == f"{level}; which is faster is too close to call." and len(said) == 3
     plain = row_of("vanilla", (1,) * 3, (100, 95, 101))  # touches the second's range alone
     wide = row_of("eagle2", (3.0,) * 3, (103, 100, 106))
-    assert verdict([close, wide, plain])[1] == "EAGLE-2 may gain nothing over plain"
+    assert verdict([close, wide, plain])[2] == "EAGLE-2 may gain nothing over plain"
     # The fastest touches plain decoding's range; the other, which it touches too, does not.
     near = row_of("moa-n0", (3.6,) * 3, (103, 102, 104))
     assert "too close to call" in verdict([near, wide, plain])[0]
@@ -50,7 +53,7 @@ def test_what_is_close_and_what_is_not_known_is_said():
     plain = row_of("vanilla", (1,) * 3, (50, 49, 51))
     also = "EAGLE-2 was the fastest, at 2.40 × plain decoding’s speed; MoA N=0 reached 2.06 ×."
     assert verdict([behind, FAST_EAGLE, plain])[0] == also
-    assert verdict([replace(row, runs=1) for row in (FAST, EAGLE)])[1].startswith("one run each: ")
+    assert verdict([replace(row, runs=1) for row in (FAST, EAGLE)])[2].startswith("one run each: ")
     assert verdict([replace(FAST, same=False), EAGLE])[-1] == "different text ✗"
     assert verdict([replace(FAST, same=None), EAGLE])[-1] == "text not compared"
     assert verdict(rows(usual_comparison()))[-2:] == [
@@ -63,13 +66,10 @@ def test_what_is_close_and_what_is_not_known_is_said():
 
 def test_a_machine_that_was_too_busy_gives_no_verdict_on_speed():
     uneven = row_of("vanilla", (1,) * 3, (80, 39, 81))
-    busy, *more = verdict([FAST, EAGLE, uneven])
-    calls = [f"{row.label} {row.trace.target_calls}" for row in (FAST, EAGLE, uneven)]
-    assert busy == (
-        "This machine was too busy to tell: times of one method differ 2.1-fold. Model calls: "
-        f"{calls[0]}, {calls[1]} and {calls[2]}."
-    )
-    assert more == ["same text ✓"]
+    calls, busy, same = verdict([FAST, EAGLE, uneven])
+    assert calls.startswith("Model calls: MoA N=0 ") and same == "same text ✓"
+    told = "this machine was too busy to tell, one method’s times differ 2.1-fold"
+    assert busy == f"speed: {told}; compare again"
 
 
 def test_trees_that_size_themselves_are_a_reason_for_another_tau():

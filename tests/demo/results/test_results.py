@@ -102,7 +102,8 @@ SAME = "Every text is the target’s own."
         ({"moa_n0": ran(1.2, spread=2.5), "vanilla": ran(1, spread=1)},  # their passes overlap
          "", ["MoA N=0 reaches 1.20 ×.", SAME]),
         ({"moa_n0": ran(1.2), "eagle2": ran(1.22)},  # of single runs
-         "EAGLE-2", ["MoA N=0 reaches 1.20 ×, level with EAGLE-2 (1.22 ×).", SAME]),
+         "EAGLE-2 and MoA N=0 are the fastest (1.20 to 1.22 ×)",
+         ["MoA N=0 reaches 1.20 ×, level with EAGLE-2 (1.22 ×).", SAME]),
         ({"eagle2": ran(1.2)}, "", [SAME]),
     ],
 )  # fmt: skip
@@ -117,7 +118,8 @@ def test_the_conclusion_says_whether_drafting_pays(methods, fastest, said, monke
     if counts:
         assert sum(map(int, re.findall(r"\d+", counts[2]))) == int(counts[1]) == len(gains)
     assert ("Guessing ahead makes the target " in whole) == (not counts) and f"{ends} ×" in whole
-    assert whole.endswith(f"; {fastest} is the fastest.") if fastest else "fastest" not in whole
+    first = fastest if " are " in fastest else f"{fastest} is the fastest"
+    assert whole.endswith(f"; {first}.") if fastest else "fastest" not in whole
     both = {"moa_n0", "vanilla"} <= methods.keys()
     kinds = "By kind of prompt, MoA N=0 has 1.17 × (b) to 1.18 × (a); "
     kinds += "on the one prompt in Live, 1.50 ×."
