@@ -77,7 +77,7 @@ def connect(
 
     # Functions, not partials: gradio sees no annotations in partials.
     def begin(visit: Visit | None, request: gr.Request) -> tuple[Any, ...]:
-        said = say(waiting(engine), "wait")
+        said = say(waiting(engine) or STARTING, "wait")
         engine.worker.waiting.add(request.session_hash)
         visit = visit or Visit()
         visit.begin()
@@ -143,6 +143,9 @@ def sentence(error: Exception) -> str:
             return str(error.message)
     log.error("a run failed", exc_info=error)
     return SORRY
+
+
+STARTING = "Starting. If another visitor’s run is in progress, yours starts next."
 
 
 def waiting(engine: Engine) -> str:

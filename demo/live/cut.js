@@ -22,7 +22,8 @@ export class Cut {
 
   /** up: the server is there; cut, armed, running: of the run; late: only plain decoding is still running;
    *  back: it was cut until now; device: of this browser;
-   *  alone: how many tokens were written alone; left: seconds that the run still waits, once the drafter has come to its end. */
+   *  alone: how many tokens were written alone; left: seconds that the run still waits, once the drafter
+   *  has come to its end. */
   show({ up, cut, armed, running, late, back, able, device, alone, left = null }) {
     const { state, words } = device;
     this.turn.textContent = cut ? "Restore the connection" : armed && !running ? "Cancel the cut" : late ? "✂ Cut the next run" : "✂ Cut the connection";

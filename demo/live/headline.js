@@ -24,7 +24,7 @@ export function costs(stage) {
   if (live && plain.head && !plain.ended && !drafter.view.link) return `Plain decoding: ${many(plain.pace[0], "token")} so far.`;
   if (live && drafter.calls && !drafter.view.link) return `So far: ${many(drafter.pace[0], "token")} in ${many(drafter.calls, "model call")}.`;
   if (!drafter.view.link) return complete ? gain(stage) : "";
-  return complete ? [healed(drafter), gain(stage)].filter(Boolean).join(" ") : drafter.view.link;
+  return complete ? [healed(drafter), busy(stage) ? "" : gain(stage)].filter(Boolean).join(" ") : drafter.view.link;
 }
 
 /** How the run ended, and with what it was drafted. */
@@ -147,7 +147,8 @@ function gain(stage) {
   const source = ours && theirs && stage.frame.dataset.run !== "recorded" ? "As measured, after" : "After";
   const brings = `${source} the prompt’s call, each brings ${tau.toFixed(2)} tokens instead of 1`;
   const takes = (one, other) => `${one.toFixed(0)} ms instead of ${other.toFixed(0)}`;
-  const recorded = stage.usual?.every((ms) => ms !== null) ? `: in the recording, ${takes(...stage.usual)}` : "";
+  const { method, ms: usual = [null] } = stage.usual ?? {};
+  const recorded = method === drafter.head.method && !usual.includes(null) ? `: in the recording, ${takes(...usual)}` : "";
   if (own <= alone || (!measured && busy(stage))) return `${brings}. This machine was too busy to tell what a call costs${recorded}.`;
   const lost = own / tau > alone ? ": too few guesses were right to pay for longer calls" : "";
   return `${brings}, but takes ${takes(own, alone)}: so ${takes(own / tau, alone)} a token${lost}.`;

@@ -3,7 +3,8 @@
 import { add, button, el, many } from "../common/static/dom.js";
 
 const LEVELS = 5; // that are shown
-const HEADS = ["", "tokens a call", "ms a call", "of it drafting", "ms a token", "without it, right after"];
+const HEADS = ["", "tokens a call", "ms a call", "of which drafting", "ms a token", "without a drafter"];
+const BUSY = "–: the machine was busy. Compare the tokens a call; the times need a quiet machine.";
 
 export class Ran {
   constructor() {
@@ -16,15 +17,18 @@ export class Ran {
     this.root.replaceChildren(el("p", "", "Run them: what each gains and costs comes here."));
   }
 
-  /** A run that is over. alone: milliseconds of plain decoding's call, null if unknown. */
-  add({ all, head, ms, tau, view }, alone) {
+  /** A run that is over. alone: milliseconds of plain decoding's call, null if unknown; busy: whether other
+   *  work disturbed them. */
+  add({ all, head, ms, tau, view }, alone, busy = false) {
     if (ms === null || head.method === "vanilla" || view.link) return; // a cut takes time, too
     const cycles = all.filter((one) => one.ms);
     const drafting = cycles.reduce((sum, one) => sum + one.ms[0], 0) / cycles.length;
-    const row = [head.label, tau.toFixed(2), ...[ms, drafting, ms / tau].map((one) => one.toFixed(0)), alone?.toFixed(0) ?? "…"];
+    const times = [...[ms, drafting, ms / tau].map((one) => one.toFixed(0)), alone?.toFixed(0) ?? "…"];
+    const row = [head.label, tau.toFixed(2), ...times.map((one) => (busy ? "–" : one))];
     this.runs = [...this.runs.filter((one) => one.prompt === head.prompt && one.row[0] !== row[0]), { prompt: head.prompt, row }];
     const line = (cells, kind) => add(el("tr"), ...cells.map((words) => el(kind, "", words)));
     this.root.replaceChildren(add(el("table"), line(HEADS, "th"), ...this.runs.map((one) => line(one.row, "td"))));
+    if (this.runs.some(({ row: cells }) => cells.includes("–"))) add(this.root, el("p", "", BUSY));
   }
 }
 

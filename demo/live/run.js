@@ -149,9 +149,9 @@ function hear(message) {
     status("");
     stage.begin(lane, message, { badge: lane === "plain" ? "for comparison" : "" });
   } else stage.hear(lane, message);
-  if ("down" in message || "offline" in message) since = performance.now();
-  if (!("down" in message)) return;
-  if (told.armed) Object.assign(told, { armed: false, cut: true }); // by arrangement
+  if (!("down" in message || "offline" in message)) return;
+  since = performance.now();
+  if ("down" in message && told.armed) Object.assign(told, { armed: false, cut: true }); // by arrangement
   connection();
 }
 

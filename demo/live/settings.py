@@ -38,15 +38,18 @@ def request_from(given: Any) -> Request:
     return Request(prompt, method_name(method, int(tli)), tokens, tree, sampling, target)
 
 
-def choose(engine: Engine, target: str, kind: str, tli: int) -> tuple[Any, ...]:
-    """Updates for a chosen drafter: whether N applies, and what it means. An N without a drafter
-    becomes the nearest one that has one."""
+def choose(engine: Engine, target: str, kind: str, tli: int, before: int) -> tuple[Any, ...]:
+    """Updates for a chosen drafter: whether N applies, and what it means; then N itself.
+
+    An N without a drafter becomes the nearest one that has one, of two the farther from the N
+    before: so keys move it both ways.
+    """
     given = near = int(tli)
     if kind == "moa" and (stops := engine.stops(target)):
-        near = min(stops, key=lambda stop: (abs(stop - given), -stop))
+        near = min(stops, key=lambda stop: (abs(stop - given), -abs(stop - before)))
     method, moved = method_name(kind, near), {"value": near} if near != given else {}
     bounds = slider_bounds(engine, method, target)
-    return gr.update(**bounds, **moved), stops_html(engine, method, target)
+    return gr.update(**bounds, **moved), stops_html(engine, method, target), near
 
 
 def check(engine: Engine, given: dict[str, Any], wrong: list[str]) -> None:

@@ -106,8 +106,8 @@ export class Stage {
       if (head) this.begin(name, head, { badge, lines });
     this.measured = measured;
     if (state === "recorded") { // what a call costs, undisturbed
-      this.usual = this.both.map(({ ms }) => ms);
-      this.rivalry = rivalry(this).replace(/^./, "In the recording, a");
+      this.usual = { method: this.drafter.head?.method, ms: this.both.map(({ ms }) => ms) };
+      this.rivalry = rivalry(this).replace(/^./, `In the recording, ${this.drafter.head?.label} a`);
     }
     this.#state(state);
     this.player.seek(calm.matches ? Infinity : at);
@@ -287,7 +287,7 @@ export class Stage {
   }
 
   #chart() {
-    if (inClass && this.frame.dataset.run !== "recorded") this.ran.add(this.drafter, this.plain.ms);
+    if (inClass && this.frame.dataset.run !== "recorded") this.ran.add(this.drafter, this.plain.ms, busy(this));
     if (this.measured) {
       const { lanes, about, runs } = this.measured;
       const whose = this.frame.dataset.run === "recorded" ? "Recorded" : "Measured";

@@ -81,15 +81,15 @@ def _wire(
 ) -> None:  # fmt: skip
     """Connect Run and Stop, which act in the browser, and the settings."""
     engine, all_of = shared.engine, [*settings.values()]
-    (run, stop), (status, stops) = buttons, shows
+    (run, stop), (status, stops), before = buttons, shows, gr.State(0)
     run.click(None, all_of, None, js=call(RUN, "run"), **PRIVATE)
     stop.click(None, None, None, js=call(RUN, "stop"), **PRIVATE)
     told = {"js": call(RUN, "changed"), "trigger_mode": "always_last", **PRIVATE}
     gr.on([shared.page.load, *(one.change for one in all_of)], None, all_of, None, **told)
     gr.on(
         [settings[name].change for name in ("method", "tli", "target")],
-        partial(choose, engine), [shared.target, settings["method"], settings["tli"]],
-        [settings["tli"], stops], queue=False, trigger_mode="always_last", **PRIVATE,
+        partial(choose, engine), [shared.target, settings["method"], settings["tli"], before],
+        [settings["tli"], stops, before], queue=False, trigger_mode="always_last", **PRIVATE,
     )  # fmt: skip
     linked = {name: settings[name] for name in NAMES[1:]}
     load_address(shared, ID, status, linked, check)

@@ -24,8 +24,7 @@ export function mount({ element, props }) {
 
 class DeviceLane {
   constructor(box, place) {
-    Object.assign(this, { box, state: "idle", said: "", share: null, sums: null, loaded: null, wrote: 0 });
-    setInterval(() => this.#wait(), 500);
+    Object.assign(this, { box, state: "idle", said: "", share: null, sums: null, loaded: null });
     this.device = new Device((event) => this.#hear(event));
     this.shown = new Lane(place ? "rival" : "drafter", "Drafter");
     this.notes = new Map([...box.querySelectorAll("[data-figure]")].map((node) => [node, node.nextElementSibling.textContent]));
@@ -153,10 +152,13 @@ class DeviceLane {
   on_link_down() {
     this.state = "lost";
     this.#say("The connection is lost: the drafter writes on alone. Restore it, and the target checks this text.");
+    clearInterval(this.ticks);
+    this.ticks = setInterval(() => this.#wait(), 500);
   }
 
   /** The switch is on again: the link is still to come. */
   mend() {
+    clearInterval(this.ticks);
     if (this.state === "lost") this.#say("Reconnecting …");
   }
 
@@ -167,10 +169,11 @@ class DeviceLane {
 
   // Once a drafter that is alone has come to its end, the run waits for the link, but not for ever.
   #wait() {
+    if (this.state !== "lost") return clearInterval(this.ticks);
+    const { waits } = this.#offline;
     const waited = (performance.now() - this.wrote) / 1000;
-    if (this.state !== "lost" || !this.#offline.alone || waited < 2) return;
     const left = Math.max(0, this.patience - waited);
-    this.#say(`The drafter has stopped: ${many(this.#offline.waits, "token")} written alone. Restore the connection within ${left.toFixed(0)} s, and the target checks them.`);
+    if (waits && waited > 2) this.#say(`The drafter has stopped: ${many(waits, "token")} written alone. Restore the connection within ${left.toFixed(0)} s, and the target checks them.`);
   }
 
   on_link_back({ tokens }) {

@@ -1,6 +1,5 @@
 """Recorded link measurements: tables, charts, and how they were made."""
 
-import re
 from html import escape
 
 import plotly.graph_objects as go
@@ -10,6 +9,7 @@ from demo.common.figures import many
 from demo.common.methods import RIVAL, family, label
 from moa_core.bench.link import DIRECT
 from moa_core.bench.records import ALL, Row, select
+from moa_core.link.emulator import link
 
 CUT = "% of the answer verified before the cut"
 
@@ -77,12 +77,11 @@ def recorded_charts(found: dict[str, Row]) -> list[go.Figure]:
     ]
     for one in found.values():
         if one["kind"] == "link":
-            trips = {name: re.sub(r"^rtt=(\d+).*", r"\1 ms", name) for name in one["links"]}
-            trips[DIRECT] = "none"
+            trips = {name: link(name).rtt for name in one["links"]} | {DIRECT: 0}
             rows = [
                 {**row, "link": trips[row["link"]]} for row in one["rows"] if row["link"] in trips
             ]
             title, axis = "Time per token over a connection", "ms per token"
-            drawn = lines(rows, "link", "ms_per_token", title, "round trip", axis)
+            drawn = lines(rows, "link", "ms_per_token", title, "round trip, ms", axis)
             made.append(drawn.update_yaxes(rangemode="tozero"))
     return made

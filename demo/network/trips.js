@@ -34,7 +34,7 @@ export function mount({ element, props: { runs, trip: first, ratio } }) {
     const least = ours < stream ? "Guessing here is the fastest" : "A server that streams is the fastest";
     const ways = ["with the drafter here", "with the server asked for each token", "if the server streams"];
     times.replaceChildren(before, ...[ours, each, stream].map((one, at) => el("span", "", `${seconds(one)} ${ways[at]}`)));
-    said.textContent = `${least}. ${ours < stream ? "A cut would also end" : "But a cut ends"} a stream, while the drafter here writes on, though little that one this small writes is right.`;
+    said.textContent = `${least}. ${ours < stream ? "A stream would stop" : "But a stream stops"} at a cut; the drafter here writes on, though mostly wrong.`;
     const bar = (kind, value) => el("span", `bar ${kind}`, "", { style: `width: ${(100 * value) / Math.max(...whole)}%` });
     bars.replaceChildren(...runs.flatMap(([name, calls, here], at) => [
       add(el("p"), el("b", "", seconds(whole[at])), ` ${name}: ${many(calls, "round trip")} × ${trip.value} ms = ${seconds(away[at])}${here ? `, and ${seconds(here)} in the models` : ""}`),

@@ -17,14 +17,14 @@ from moa_core.bench.results import tree_text
 from moa_core.bench.tables import SETS
 from moa_core.drafters.names import LOOKUP, NGRAM, VANILLA, family, label
 
-ALIKE = 0.05  # by how much the speeds of single runs differ, though nothing else does
+ALIKE = 0.05  # by how much the speeds of single passes differ, though nothing else does: see NOTES
 PACES = {1: "faster", 0: "about as fast", -1: "slower"}
 PLACES = {-1: "behind", 0: "level with", 1: "ahead of"}
 NOTES = {  # below each chart: how to read it
     "speed": (
         "Whole runs, the prompt’s call included. Dotted: plain decoding. After an arrow: with "
-        "n-gram lookup. Thin lines, where there are several passes: the slowest and the fastest; "
-        "methods whose lines overlap are level."
+        "n-gram lookup. Level with each other are methods whose thin lines (slowest and fastest "
+        "pass) overlap, or, of single passes, those within 5\u00a0%."
     ),
     "tau": (
         "Tokens (words or parts of words) that one call of the model brings on average; alone, it "
@@ -209,9 +209,9 @@ def _fastest(drafting: dict[str, dict[str, Any]], order: Sequence[str]) -> str:
     ahead = [name for name in order if name == order[0] or not pace(best, drafting[name])]
     if len(ahead) == 1:
         return f"; {label(ahead[0])} is the fastest"
-    joined = all(name.endswith(LOOKUP) for name in ahead)
-    names = "drafters with n-gram lookup" if joined else listed([*map(label, ahead)])
-    return f"; {names} are the fastest ({_over(drafting, ahead)})"
+    if all(name.endswith(LOOKUP) for name in ahead):
+        return "; drafters with n-gram lookup are the fastest"
+    return f"; {listed([*map(label, ahead)])} are the fastest ({_over(drafting, ahead)})"
 
 
 def _over(drafting: dict[str, dict[str, Any]], names: Sequence[str]) -> str:

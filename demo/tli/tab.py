@@ -155,8 +155,7 @@ def source(found: Recording) -> str:
     prompts = many(found.methods[VANILLA]["prompts"], "prompt")
     return (
         f"Recorded: {escape(found.target)}, {found.precision}, {prompts}. Each N has its own "
-        f"drafter. {TRAINED} Speed counts the prompt’s call, a cycle’s time does not; "
-        "thin lines, of several passes: the slowest and the fastest."
+        f"drafter. {TRAINED} Speed counts the prompt’s call, a cycle’s time does not."
     )
 
 

@@ -107,7 +107,7 @@ def test_in_class_there_is_what_a_lesson_needs(open_page):
     press(page, "Show answer")
     words = [re.sub("^Recorded.*?: ", "", headline(page)), page.inner_text("#view .costs")]
     wrong, saved, costs, rival = page.locator(".class-picture li").all_inner_texts()
-    assert rival.startswith("In the recording, against EAGLE-2: ")
+    assert rival.startswith("In the recording, MoA N=0 against EAGLE-2: ")
     right = page.locator(f"{TEXT} .accepted").count()
     assert f": {right} of " in wrong and words[0].startswith(saved[:-1])
     assert costs == words[1] and page.get_by_role("button", name="Next step →").is_disabled()

@@ -182,17 +182,15 @@ def test_cut_while_text_streams_the_drafter_goes_on_and_the_text_heals(page):
     for _ in both_themes(page):
         assert can_be_read(page, f"{TEXT} .offline .mark", "#net-cut", "#net-status .status-line")
         keep_picture(page, "network-cut")
+    wait_for_status(page, "The drafter has stopped: ", "net-")
     before = page.locator("#net-bar").bounding_box()
     page.click(RESTORE)
     page.wait_for_selector(STATE.format("idle"))
     page.wait_for_selector(READY)
     assert page.locator("#net-bar").bounding_box() == before, "nothing jumps"
     said = status(page, "net-")
-    assert (
-        " for 64 tokens, all the target’s own. " in said
-        and "offline token" in said
-        and not count(page, ".offline")
-    )
+    assert " for 64 tokens, all the target’s own. " in said and "offline token" in said
+    assert not count(page, ".offline")
     assert count(page, ".confirmed") + count(page, ".changed") == int(figure(page, "alone"))
     assert count(page, "[data-token=accepted]") and count(page, "[data-token=bonus]")
     page.click("#net-view summary")

@@ -86,7 +86,10 @@ def test_a_job_says_nothing_more_once_a_new_one_has_begun_which_still_waits(page
     gates, prepare = [Event(), Event()], engine.prepare
     waits = iter(gates)
     engine.prepare = lambda *all: next(waits).wait(20) and prepare(*all)
-    for at, job in enumerate([page.tell("run", settings=SETTINGS) for _ in gates]):
+    jobs = [page.tell("run", settings=SETTINGS) for _ in gates]
+    while len(engine.worker.waiting) < 2:
+        assert all(job.is_alive() for job in jobs)
+    for at, job in enumerate(jobs):
         gates[at].set()
         job.join(60)
         assert len(engine.worker.waiting) == 1 - at
@@ -246,8 +249,15 @@ def test_an_address_sets_what_it_names(engine):
     [("moa", 1, None, "N = 1"), ("moa", 3, 1, "N = 1"), ("ngram", 3, None, "TLI is part of MoA")],
 )
 def test_an_n_without_a_drafter_becomes_the_nearest_that_has_one(engine, kind, tli, near, said):
-    slider, words = choose(engine, "", kind, tli)
+    slider, words, chosen = choose(engine, "", kind, tli, 0)
     assert slider.get("value") == near and said in words
+    assert chosen == (tli if near is None else near)
+
+
+@pytest.mark.parametrize(("before", "given", "near"), [(3, 2, 1), (1, 2, 3), (0, 1, 1), (3, 3, 3)])
+def test_a_key_moves_over_an_n_without_a_drafter(engine, monkeypatch, before, given, near):
+    monkeypatch.setattr(engine, "stops", lambda target="": [0, 1, 3])
+    assert choose(engine, "", "moa", given, before)[-1] == near
 
 
 def test_what_an_address_cannot_set_is_said(engine):
