@@ -51,7 +51,7 @@ def layers_read(near: Rows, mean: Sequence[float], tokens: Sequence[str], tli: i
     figure.update_xaxes(tickvals=places, ticktext=ticks, range=[0.5, len(groups) + 0.5],
                         tickfont_size=11, showgrid=False)  # fmt: skip
     figure.update_xaxes(title_text="", row=1, col=1)
-    figure.update_yaxes(tickformat=".0%", nticks=4, title_text="all tokens", row=1, col=1)
+    figure.update_yaxes(tickformat=".0%", nticks=4, title_text="share per layer", row=1, col=1)
     figure.update_yaxes(_ticks(tokens), row=2, col=1)
     figure.add_hline(1 / count, line=DOTTED, row=1, col=1, annotation_text="even share",
                      annotation_position="top left", annotation_font_size=11)  # fmt: skip

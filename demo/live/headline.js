@@ -93,7 +93,7 @@ function speed(stage) {
 }
 
 // A ratio, or the least and the most that it may be.
-const times = (over) => `${[over].flat().map((one) => one.toFixed(one < 0.95 ? 2 : 1)).join(" to ")}×`;
+const times = (over) => `${[over].flat().map((one) => one.toFixed(2)).join(" to ")} ×`;
 
 // Of one run each, no more than which was faster.
 function once(stage) {
@@ -144,14 +144,14 @@ function gain(stage) {
   const [own, alone] = ours && theirs ? [ours, theirs].map(call) : [drafter.ms, plain.ms];
   if (own === null || alone === null) return "";
   const tau = ours?.tau ?? drafter.tau;
-  const source = ours && theirs && stage.frame.dataset.run !== "recorded" ? "As measured, after" : "After";
-  const brings = `${source} the prompt’s call, each brings ${tau.toFixed(2)} tokens instead of 1`;
-  const takes = (one, other) => `${one.toFixed(0)} ms instead of ${other.toFixed(0)}`;
+  const source = ours && theirs && stage.frame.dataset.run !== "recorded" ? "Measured: a" : "A";
+  const brings = `${source} call brings ${tau.toFixed(2)} tokens, not 1`; // after the prompt’s
+  const takes = (one, other) => `${one.toFixed(0)} ms, not ${other.toFixed(0)}`;
   const { method, ms: usual = [null] } = stage.usual ?? {};
-  const recorded = method === drafter.head.method && !usual.includes(null) ? `: in the recording, ${takes(...usual)}` : "";
-  if (own <= alone || (!measured && busy(stage))) return `${brings}. This machine was too busy to tell what a call costs${recorded}.`;
+  const recorded = method === drafter.head.method && !usual.includes(null) ? `; recorded: ${takes(...usual)}` : "";
+  if (own <= alone || (!measured && busy(stage))) return `${brings}. The machine was too busy to time it${recorded}.`;
   const lost = own / tau > alone ? ": too few guesses were right to pay for longer calls" : "";
-  return `${brings}, but takes ${takes(own, alone)}: so ${takes(own / tau, alone)} a token${lost}.`;
+  return `${brings}, but takes ${takes(own, alone)}: a token takes ${takes(own / tau, alone)}${lost}.`;
 }
 
 // Milliseconds of a call, over a whole run.
