@@ -103,7 +103,7 @@ function once(stage) {
   const over = ours / theirs;
   if (busy(stage)) return [" Speed: this machine was too busy to tell."];
   const cut = drafter.view.link ? " while connected" : "";
-  return [` This run: ${over < 0.87 ? "slower" : over > 1.15 ? "faster" : "about as fast"}, ${rates(stage)}${cut}.`];
+  return [` This run: ${over < 0.87 ? "slower, as too few guesses were right" : over > 1.15 ? "faster" : "about as fast"}, ${rates(stage)}${cut}.`];
 }
 
 /** Whether other work disturbed the runs: checking a tree was cheaper than one word, the same prompt took
@@ -150,8 +150,7 @@ function gain(stage) {
   const { method, ms: usual = [null] } = stage.usual ?? {};
   const recorded = method === drafter.head.method && !usual.includes(null) ? `; recorded: ${takes(...usual)}` : "";
   if (own <= alone || (!measured && busy(stage))) return `${brings}. The machine was too busy to time it${recorded}.`;
-  const lost = own / tau > alone ? ": too few guesses were right to pay for longer calls" : "";
-  return `${brings}, but takes ${takes(own, alone)}: a token takes ${takes(own / tau, alone)}${lost}.`;
+  return `${brings}, but takes ${takes(own, alone)}: a token takes ${takes(own / tau, alone)}.`;
 }
 
 // Milliseconds of a call, over a whole run.

@@ -118,9 +118,9 @@ def test_the_whole_of_it_is_on_one_screen_and_one_plain_run_follows(page):
     assert page.evaluate(KEPT) == page.evaluate(KEPT, PLAIN)
     assert page.locator("#view [data-figure=speedup]").count() == 0  # nothing was measured
     ours, theirs = (figure(page, "rate", lane) for lane in (LANE, PLAIN))
-    over = (
-        "slower" if ours < 0.87 * theirs else "faster" if ours > 1.15 * theirs else "about as fast"
-    )
+    over = "faster" if ours > 1.15 * theirs else "about as fast"
+    if ours < 0.87 * theirs:
+        over = "slower, as too few guesses were right"
     told = f"This run: {over}, {ours:.0f} against {theirs:.0f} tokens/s."
     assert headline(page).endswith((f"Same text. {told}", f"Same text. Speed: {BUSY}."))
     bars = page.inner_text(".cycle-panel .bars")
@@ -130,8 +130,7 @@ def test_the_whole_of_it_is_on_one_screen_and_one_plain_run_follows(page):
     brings, *rest = costs.split(", not 1", 1)
     assert brings == f"A call brings {tau:.2f} tokens"
     takes = r"\d+ ms, not \d+"
-    more = ": too few guesses were right to pay for longer calls"
-    told = rf", but takes {takes}: a token takes {takes}({more})?\."
+    told = rf", but takes {takes}: a token takes {takes}\."
     assert re.fullmatch(
         rf"{told}|\. The machine was too busy to time it; recorded: {takes}\.", *rest
     )
