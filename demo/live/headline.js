@@ -103,7 +103,7 @@ function once(stage) {
   const over = ours / theirs;
   if (busy(stage)) return [" Speed: this machine was too busy to tell."];
   const cut = drafter.view.link ? " while connected" : "";
-  return [` This run: ${over < 0.87 ? "slower, as too few guesses were right" : over > 1.15 ? "faster" : "about as fast"}, ${rates(stage)}${cut}.`];
+  return [` This run: ${over < 0.87 ? "slower" : over > 1.15 ? "faster" : "about as fast"}, ${rates(stage)}${cut}.`];
 }
 
 /** Whether other work disturbed the runs: checking a tree was cheaper than one word, the same prompt took

@@ -151,7 +151,8 @@ export class Lane {
   /** How many times as long as its quick calls its slow ones took: of five, the second and the fourth. */
   get spread() {
     const calls = this.#timed.map(([, verifying]) => verifying).sort((one, other) => one - other);
-    return calls.length < 5 ? 1 : calls[Math.floor(0.8 * calls.length)] / calls[Math.floor(0.2 * calls.length)];
+    const at = (share) => calls[Math.round(share * (calls.length - 1))];
+    return calls.length < 5 ? 1 : at(0.8) / at(0.2);
   }
 
 
