@@ -157,6 +157,16 @@ OFFLINE = "ERR_INTERNET_DISCONNECTED"  # a test has no network for a moment
 
 
 @contextmanager
+def without_network(page):
+    """For a moment; the context's other pages, too."""
+    page.context.set_offline(True)
+    try:
+        yield
+    finally:
+        page.context.set_offline(False)
+
+
+@contextmanager
 def visitor(window, app):
     """Gives open_page(address="", look=LOOKS[0], ready="body"): a fresh visitor's page.
 

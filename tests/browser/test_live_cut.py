@@ -2,7 +2,7 @@
 
 import re
 
-from tests.browser.conftest import keep_picture, new_tab, running_app
+from tests.browser.conftest import keep_picture, new_tab, running_app, without_network
 from tests.browser.driving import (
     KEPT,
     LANE,
@@ -46,6 +46,10 @@ TOPS = """() => ['.lanes', '.pacer', '.below', '#connection', '#how'].map(
 
 
 def test_what_was_typed_and_read_outlives_a_loss_at_ten_places(page):
+    def is_kept():
+        assert page.inner_text(TEXT).startswith(seen)
+        assert page.input_value("#prompt textarea") == STORY
+
     settings(page, tokens=60)
     page.fill("#prompt textarea", STORY)
     for loss in ("reload", "network"):
@@ -57,12 +61,11 @@ def test_what_was_typed_and_read_outlives_a_loss_at_ten_places(page):
             if loss == "reload":
                 page.reload()
                 page.wait_for_selector(f"{LANE}[data-state=done]")
+                is_kept()
             else:
-                page.context.set_offline(True)
-                page.wait_for_selector(".cut-state:has-text('cannot be reached')", timeout=5000)
-            assert page.inner_text(TEXT).startswith(seen)
-            assert page.input_value("#prompt textarea") == STORY
-            page.context.set_offline(False)
+                with without_network(page):
+                    page.wait_for_selector(".cut-state:has-text('cannot be reached')", timeout=5000)
+                    is_kept()
             page.wait_for_selector(".cut-state:has-text('Connected')")
 
 
@@ -161,13 +164,13 @@ def test_a_run_that_ended_without_its_connection_says_so(page):
     assert said in headline(page)
 
 
-def test_the_drafter_moves_into_this_browser_when_it_is_asked_for(page):
+def test_the_drafter_moves_into_this_browser_when_it_is_asked_for(open_page):
+    page = open_page(ADDRESS, ready=RUN)
     whole = run(page, STORY).replace("↵", "")
     page.evaluate("caches.delete('moa-drafters')")  # which another tab's test may have filled
-    page.context.set_offline(True)
-    page.click("#enable-offline")
-    page.wait_for_selector(".cut-here:has-text('The server cannot be reached.')")
-    page.context.set_offline(False)
+    with without_network(page):
+        page.click("#enable-offline")
+        page.wait_for_selector(".cut-here:has-text('The server cannot be reached.')")
     page.click("#enable-offline:has-text('Try again')")
     page.click("#enable-offline:has-text('Download')")
     page.wait_for_selector(".cut-here:has-text('ready in this browser')")
