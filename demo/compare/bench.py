@@ -67,8 +67,9 @@ def run(engine: Engine, comparison: Comparison, should_stop: Stop) -> Iterator[d
             more = f" About {left:.0f} s left, less if answers end early." * (left > 1)
             said = STOPPING if should_stop() else step.words + more
             changed = {"status": say(said + OLDER * (not comparison.finished), "wait", step.share)}
-            if comparison.finished > shown:
-                shown = comparison.finished
+            done, each = comparison.finished, len(comparison.methods)
+            if done > shown and (done < each or done % each == 0):  # bars of as many runs each
+                shown = done
                 changed |= outputs_so_far(comparison)
             yield changed
     except Exception:

@@ -95,8 +95,10 @@ def _connect(
 def for_class() -> list[dict[str, Any]]:
     """The steps of class mode, with pictures of what cannot be seen on the stage; those of the step
     about N by N."""
-    unseen = {name: [PICTURES[name]()] for name in ("observing", "training")}
-    unseen["tli"] = [layers(stop, "tli") for stop in STOPS]
+    unseen = {
+        "observing": [PICTURES["observing"]()],
+        "tli": [layers(stop, "tli") for stop in STOPS],
+    }
     shown = ("id", "title", "ask", "question", "answer")
     return [
         {name: getattr(step, name) for name in shown} | {"pictures": unseen.get(step.id, [])}
