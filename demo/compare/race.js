@@ -32,8 +32,9 @@ export function mount({ element, props, watch }) {
     const share = (value) => `${(100 * value) / longest}%`;
     fill.style.width = share(took);
     const whole = add(el("span", "whole"), fill);
-    const time = add(el("span", "time", took === null ? "to come" : seconds(took)), el("small"));
-    if (range && !props.value.recorded) {
+    const { recorded } = props.value; // of a recording, only one run of each is kept
+    const time = add(el("span", "time", took === null ? "to come" : seconds(took)), recorded ? "" : el("small"));
+    if (range && !recorded) {
       time.lastChild.textContent = range.map((end) => end.toFixed(2)).join(" to ");
       const whisker = el("span", "whisker");
       [whisker.style.left, whisker.style.width] = [share(range[0]), share(range[1] - range[0])];

@@ -1,6 +1,6 @@
 // The stage: two lanes in real time, the headline, and one cycle with its tree and its time. It plays
 // what it is given; run.js brings the visitor's runs.
-import { add, button, calm, el, modified, OWN } from "../common/static/dom.js";
+import { add, button, calm, el, many, modified, OWN } from "../common/static/dom.js";
 import { inClass } from "../common/static/page.js";
 import { Lane, together } from "../common/race/lane.js";
 import { Player } from "../common/race/player.js";
@@ -384,9 +384,9 @@ export class Stage {
     this.back.disabled = !this.#where;
     this.on.disabled = this.#where >= all;
     this.play.disabled = !all;
-    const shown = this.pinned === null && this.drafter.ended ? `${all} cycles, and one call for the prompt` : `cycle ${this.pinned ?? this.drafter.cycles.length} of ${all}`;
+    const shown = this.pinned === null && this.drafter.ended ? `${many(all, "cycle")} + the prompt = ${many(all + 1, "call")}` : `cycle ${this.pinned ?? this.drafter.cycles.length} of ${all}`;
     this.count.textContent = all ? shown : "";
-    this.count.title = "In real time. A model call for the prompt comes before the first cycle.";
+    this.count.title = "A cycle: the drafter guesses, one model call checks. The prompt’s call comes first. In real time.";
   }
 
   #keyed(event) {
