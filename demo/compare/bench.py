@@ -96,7 +96,7 @@ def outputs(comparison: Comparison) -> dict[str, Any]:
 
 def outputs_so_far(comparison: Comparison) -> dict[str, Any]:
     """What is changed by a finished run that others follow."""
-    counted = f"Measuring: {comparison.finished} of {comparison.wanted} runs so far."
+    counted = f"Not a result yet: wait for all {comparison.wanted} runs."
     return {
         "box": gr.update(visible=True),
         "details": gr.update(visible=False),
@@ -119,8 +119,9 @@ def verdict(rows: Sequence[Row], recorded: bool = False) -> list[str]:
                 and plain.overlaps(rates[row.method])]  # fmt: skip
         unsure += [f"{listed(near)} may gain nothing over plain"] * bool(near)
     if not recorded and (worst := unsteady(measured)):
-        busy = f"this machine was too busy to tell, one method’s times differ {worst:.1f}-fold"
-        return [_saved(measured), f"speed: {busy}; compare again", _texts(measured)]
+        first = f"{_saved(measured)}. Speed: this machine was too busy to tell."
+        apart = f"one method’s times differ {worst:.1f}-fold: compare again"
+        return [first, apart, _texts(measured)]
     sized = any(row.tree and row.tree.auto and row.tau and row.tau.known for row in drafting)
     varies = ["trees adapt to measured times, so tokens per call vary"] * sized
     saved = _saved(measured)

@@ -60,6 +60,7 @@ export function mount({ element, props, watch }) {
     player.pause();
     tracks.replaceChildren();
     root.hidden = !race;
+    root.toggleAttribute("data-busy", Boolean(race?.busy));
     if (!race) return;
     const longest = Math.max(...race.lanes.map(({ seconds: took, range }) => Math.max(took, race.recorded ? 0 : (range?.[1] ?? 0))));
     const drawn = race.lanes.map((one) => bar(one, longest));
@@ -71,7 +72,7 @@ export function mount({ element, props, watch }) {
     }
     if (race.measuring) {
       root.dataset.state = "measuring";
-      note.textContent = "So far: the median of a method’s runs, or the slower of two. Who is faster is told, and all are replayed together, when all are done.";
+      note.textContent = "The bars may still change. When all runs are done, they are replayed together.";
       return;
     }
     finish = Math.max(...lanes.map(({ lane }) => lane.seconds));

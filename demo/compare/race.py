@@ -1,10 +1,10 @@
 """A comparison as a race: data for replaying each method's middle run.
 
 The value is {"id": changes with each race, "repeats": counted runs of each, "prompt": of all runs,
-"recorded": whether it came with the program, "lanes": [{"label", "colour", "seconds", "range":
-seconds of the fastest and the slowest run, None after single runs; "over", "tau": speed over plain
-decoding's, and tokens per call, in words; "lines": of the run (common/tokens/view.py), "rank": its
-place, from 0; None after runs that cannot tell}]}.
+"recorded": whether it came with the program, "busy": whether other work disturbed it, "lanes":
+[{"label", "colour", "seconds", "range": seconds of the fastest and the slowest run, None after
+single runs; "over", "tau": speed over plain decoding's, and tokens per call, in words; "lines": of
+the run (common/tokens/view.py), "rank": its place, from 0; None after runs that cannot tell}]}.
 While runs are still to come, it has "measuring", "over" tells how many were made, and no lane has a
 rank; a method that has not run yet has no seconds. Once each has run twice, no lane has lines,
 which are much to send: the texts stay.
@@ -28,15 +28,16 @@ def race(rows: Sequence[Row], recorded: bool = False) -> dict[str, Any]:
     """The view's value, a lane per row, whose trace has its words. recorded: on a quiet machine."""
     runs = max(row.runs for row in rows)
     rates = {row.method: row.rate for row in rows if row.rate}
-    found = places(rates) if runs > 1 and (recorded or not unsteady(rows)) else {}
+    busy = not recorded and bool(unsteady(rows))
+    found = places(rates) if runs > 1 and not busy else {}
     lanes = [
         {**lane, "rank": found.get(row.method)}
         for row, lane in zip(rows, _lanes(rows, lines=True), strict=True)
     ]
-    if not recorded and unsteady(rows):
+    if busy:
         lanes = [lane | {"over": ""} for lane in lanes]
     prompt = rows[0].trace.about.get("prompt", "")
-    return {"id": token_hex(4), "repeats": runs, "prompt": prompt, "lanes": lanes}
+    return {"id": token_hex(4), "repeats": runs, "prompt": prompt, "busy": busy, "lanes": lanes}
 
 
 def so_far(rows: Sequence[Row], methods: Sequence[str]) -> dict[str, Any]:

@@ -36,6 +36,7 @@ function bars(root, rows) {
 }
 
 export class Cycle {
+  rough = false; // whether other work disturbed its run
   #timers = [];
   #veiled = false;
 
@@ -63,8 +64,9 @@ export class Cycle {
 
   /** plain: ms of plain decoding for a token, where they are known; name: which cycle it is. */
   show(line, plain = null, name = `Cycle ${line.cycle + 1}.`) {
-    if (line === this.line && plain === this.plain && name === this.name) return;
-    Object.assign(this, { line, plain, name });
+    const { rough, told } = this;
+    if (line === this.line && plain === this.plain && name === this.name && rough === told) return;
+    Object.assign(this, { line, plain, name, told: rough });
     this.again.disabled = !line.tree;
     if (line.tree) {
       this.tree.draw(...drawable(line));
@@ -128,7 +130,7 @@ export class Cycle {
     if (!ms) return this.bars.replaceChildren();
     const count = accepted.length + (bonus ? 1 : 0);
     const [draft, verify, rest] = ms.map((one) => one.toFixed(one < 1 ? 1 : 0));
-    const rows = [[`This cycle: draft ${draft}, verify ${verify}, rest ${rest} ms, for ${many(count, "token")}`, ms]];
+    const rows = [[`This cycle${this.rough ? ", on a busy machine" : ""}: draft ${draft}, verify ${verify}, rest ${rest} ms, for ${many(count, "token")}`, ms]];
     if (this.plain !== null) rows.push([`Plain decoding: ${many(count, "average call")}`, [0, this.plain * count]]);
     bars(this.bars, rows);
   }

@@ -6,7 +6,6 @@ import { figure, perSecond } from "../common/race/lane.js";
 import { ENDINGS } from "../common/tokens/view.js";
 
 const AUTO = "trees that size themselves"; // by measured times
-const UNSTEADY = 1.9; // a run's slow calls to its quick ones
 
 /** The headline, in parts. Nothing is claimed before the end, and then only what is known. */
 export function headline(stage) {
@@ -40,7 +39,7 @@ export function summary(stage) {
   const [right, wrong] = drafter.guesses;
   const saved = drafter.ended ? plainly([...calls(stage), ...text(stage)]).replace(/\.? ?$/, ".") : "";
   const guesses = `A wrong guess costs time, but changes no word: ${right} of ${right + wrong} guesses were right, at most one for each place.`;
-  return [right + wrong && guesses, saved, gain(stage), healed(drafter), rivalry(stage) || stage.rivalry].filter(Boolean);
+  return [right + wrong && guesses, saved, gain(stage), healed(drafter) || stage.mended, rivalry(stage) || stage.rivalry].filter(Boolean);
 }
 
 /** Tokens and time of a call against EAGLE-2's, and which was faster; "" before both were measured. */
@@ -112,7 +111,7 @@ export function busy({ drafter, plain }) {
   if (drafter.ms === null || plain.ms === null) return false;
   const [one, other] = [drafter, plain].map(({ points }) => points[0]?.[1]);
   const apart = !drafter.arrival && Math.abs(one - other) > 0.2 * Math.max(drafter.seconds, plain.seconds);
-  return drafter.ms <= plain.ms || apart || drafter.spread > UNSTEADY || plain.spread > UNSTEADY;
+  return drafter.ms <= plain.ms || apart || drafter.unsteady || plain.unsteady;
 }
 
 function rates({ drafter, plain }) {
@@ -132,8 +131,8 @@ function repeats(written) {
   return runs.length - new Set(runs).size > runs.length / 4 ? "The text repeats itself, so it is easy to guess" : "";
 }
 
-// What a cut did, once the run is over.
-const healed = ({ view }) => view.link.replace("The connection is back. ", "");
+/** What a cut did, once the run is over. */
+export const healed = ({ view }) => view.link.replace("The connection is back. ", "");
 
 // Why fewer calls are not as much faster: of several runs each, as the charts have them, or of one run.
 function gain(stage) {

@@ -4,7 +4,7 @@ import { add, button, el, many } from "../common/static/dom.js";
 
 const LEVELS = 5; // that are shown
 const HEADS = ["", "tokens a call", "ms a call", "of which drafting", "ms a token", "without a drafter"];
-const BUSY = "–: the machine was busy. Compare the tokens a call; the times need a quiet machine.";
+const BUSY = "≈: the machine was busy, so times are rough. Compare the tokens a call.";
 
 export class Ran {
   constructor() {
@@ -24,11 +24,11 @@ export class Ran {
     const cycles = all.filter((one) => one.ms);
     const drafting = cycles.reduce((sum, one) => sum + one.ms[0], 0) / cycles.length;
     const times = [...[ms, drafting, ms / tau].map((one) => one.toFixed(0)), alone?.toFixed(0) ?? "…"];
-    const row = [head.label, tau.toFixed(2), ...times.map((one) => (busy ? "–" : one))];
+    const row = [head.label, tau.toFixed(2), ...times.map((one) => (busy ? `≈ ${one}` : one))];
     this.runs = [...this.runs.filter((one) => one.prompt === head.prompt && one.row[0] !== row[0]), { prompt: head.prompt, row }];
     const line = (cells, kind) => add(el("tr"), ...cells.map((words) => el(kind, "", words)));
     this.root.replaceChildren(add(el("table"), line(HEADS, "th"), ...this.runs.map((one) => line(one.row, "td"))));
-    if (this.runs.some(({ row: cells }) => cells.includes("–"))) add(this.root, el("p", "", BUSY));
+    if (this.runs.some(({ row: cells }) => cells.at(-1).startsWith("≈"))) add(this.root, el("p", "", BUSY));
   }
 }
 

@@ -327,6 +327,11 @@ export const outside = () => `?tab=live${now?.settings ? `&method=${methodOf(now
 export function settled(step) {
   if (told.armed || (told.cut && now?.doing === "drafter")) turn();
   if (now?.doing === "plain") stop();
+  if (step === "end" && now && (now.doing || stage.drafter.view.link)) {
+    stop();
+    before(null, Infinity); // it sums up a whole run without a cut
+    buttons();
+  }
   stage?.whole();
   stage?.step(step);
 }

@@ -7,7 +7,7 @@ import { Player } from "../common/race/player.js";
 import { sample } from "../common/tokens/view.js";
 import { Charts } from "./charts.js";
 import { Cycle } from "./cycle.js";
-import { busy, costs, headline, plainly, remarks, rivalry } from "./headline.js";
+import { busy, costs, headline, healed, plainly, remarks, rivalry } from "./headline.js";
 import { Levels, Ran } from "./ran.js";
 
 const [DRAFTED, ALONE] = ["With a drafter", "Without: the target alone"];
@@ -91,7 +91,7 @@ export class Stage {
     this.player.pause();
     Object.assign(this, { measured: null, live: false, shown: null, how: "done", pinned: null, held: null });
     this.key.forEach(([node], at) => (node.hidden = at > 2));
-    this.root.dataset.alone = this.root.dataset.measured = "";
+    this.root.dataset.alone = "";
     this.drafter.empty("Press Run: the text appears here.");
     this.plain.empty();
     this.cycle.clear();
@@ -196,7 +196,6 @@ export class Stage {
 
   set(measured) {
     this.measured = measured;
-    this.root.dataset.measured = "after"; // the lanes' speeds are of one run, the headline's of several
     this.#chart();
     this.tell();
   }
@@ -246,7 +245,9 @@ export class Stage {
 
   #show(line) {
     const best = this.drafter.ended && this.pinned === null && line === this.#best;
-    const plain = this.live || busy(this) ? null : this.plain.ms; // while it runs, it changes
+    const rough = busy(this);
+    const plain = this.live || rough ? null : this.plain.ms; // while it runs, it changes
+    this.cycle.rough = !this.live && rough;
     if (line) this.cycle.show(line, plain, best ? `Cycle ${line.cycle + 1} of ${this.drafter.all.length}, with the most right guesses.` : undefined);
     else if (this.drafter.head && !this.drafter.calls) this.cycle.clear(`${this.drafter.head.label} is reading the prompt.`);
     else this.cycle.clear();
@@ -266,6 +267,7 @@ export class Stage {
 
   #end() {
     this.#state(this.how);
+    if (this.drafter.view.link) this.mended = healed(this.drafter); // for a lesson's end
     if (this.how === "done" && !this.measured) this.#chart();
     else if (!this.measured) this.charts.clear("No charts: this run is not complete.");
     this.#point(this.pinned);
@@ -286,7 +288,17 @@ export class Stage {
     this.#buttons();
   }
 
+  // A run's own times say little once several were measured, and nothing where the machine was busy.
+  #rate() {
+    for (const lane of this.both) {
+      const found = this.measured?.lanes.find(({ method }) => method === lane.head?.method);
+      const [tokens, seconds] = found?.points.at(-1) ?? [];
+      lane.rated(found ? tokens / seconds : busy(this) ? 0 : null);
+    }
+  }
+
   #chart() {
+    this.#rate();
     if (inClass && this.frame.dataset.run !== "recorded") this.ran.add(this.drafter, this.plain.ms, busy(this));
     if (this.measured) {
       const { lanes, about, runs } = this.measured;
@@ -296,7 +308,8 @@ export class Stage {
     }
     const lanes = this.both.filter(({ head }) => head).map(({ head, tau, points, pause }) => ({ ...head, tau, points, pause }));
     const rival = this.drafter.head?.method === "eagle2" ? "MoA" : "EAGLE\u20112";
-    this.charts.show(lanes, `One run each, on your prompt. Measure speed adds ${rival}.`);
+    const rough = busy(this) ? " The machine was busy: times are rough." : "";
+    this.charts.show(lanes, `One run each, on your prompt.${rough} Measure speed adds ${rival}.`);
   }
 
   // ---- words ----

@@ -1,6 +1,6 @@
 // One drafter in this browser: its text, its figures.
 import { add, el, many } from "../common/static/dom.js";
-import { Lane } from "../common/race/lane.js";
+import { Lane, unsteady } from "../common/race/lane.js";
 import { ENDINGS, legendOf, reviewed } from "../common/tokens/view.js";
 import { Device } from "../device/js/device.js";
 import { join, show as showBar } from "./bar.js";
@@ -151,7 +151,7 @@ class DeviceLane {
 
   on_link_down() {
     this.state = "lost";
-    this.#say("The connection is lost: the drafter writes on alone. Restore it, and the target checks this text.");
+    this.#say("The connection is cut: the drafter writes on alone. Restore it, and the target checks this text.");
     clearInterval(this.ticks);
     this.ticks = setInterval(() => this.#wait(), 500);
   }
@@ -173,7 +173,7 @@ class DeviceLane {
     const { waits } = this.#offline;
     const waited = (performance.now() - this.wrote) / 1000;
     const left = Math.max(0, this.patience - waited);
-    if (waits && waited > 2) this.#say(`The drafter has stopped: ${many(waits, "token")} written alone. Restore the connection within ${left.toFixed(0)} s, and the target checks them.`);
+    if (waits && waited > 2) this.#say(`The drafter has come to its end: ${many(waits, "token")} written alone. Restore the connection within ${left.toFixed(0)} s, and the target checks them.`);
   }
 
   on_link_back({ tokens }) {
@@ -195,11 +195,12 @@ class DeviceLane {
   }
 
   /** Of a run of one's own so far: round trips, seconds without them, the target's seconds for one
-   *  (undefined before the first), and round trips without a drafter, one for each token. */
+   *  (undefined before the first), round trips without a drafter, one for each token, and whether the
+   *  server was busy with other work. */
   get needed() {
     const { calls, seconds, pace: [count] } = this.shown;
     if (!this.sums || !calls) return [];
-    return [{ name: this.title, calls, count, here: Math.max(0, seconds - this.#way), check: median(this.sums.works) }];
+    return [{ name: this.title, calls, count, here: Math.max(0, seconds - this.#way), check: median(this.sums.works), busy: unsteady(this.sums.works) }];
   }
 
   // Seconds on the way so far.

@@ -5,7 +5,7 @@ const seconds = (value) => `${value.toFixed(1)}\u00a0s`;
 let own = () => {};
 
 /** needed: of each drafter of the visitor's run: its name, its calls, its seconds without the way, those
- *  of the target for one call, and the calls without it. */
+ *  of the target for one call, the calls without it, and whether other work disturbed them. */
 export const tell = (needed) => needed.length && own(needed);
 
 /** props.runs: drafted, plain, streamed: name, round trips, seconds without a link; props.trip: ms at first;
@@ -21,7 +21,7 @@ export function mount({ element, props: { runs, trip: first, ratio } }) {
     const each = ratio * check; // on the same machine, as busy as it is
     const mine = needed.map((one) => [one.name, one.calls, one.here]);
     runs = [...mine, [plain, count, count * each], [streamed, 1, count * each]];
-    before = "Your run, without the time of a cut:";
+    before = `${needed.some(({ busy }) => busy) ? "The server was busy: times are rough. " : ""}Your run, without the time of a cut:`;
     whence.textContent = `measured in your run, without the time of a cut. Plain decoding was not run: as recorded, a call of it takes ${Math.round(100 * ratio)} % of the time of a check.`;
     draw();
   };

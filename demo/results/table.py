@@ -28,7 +28,7 @@ NOTES = {  # below each chart: how to read it
     ),
     "tau": (
         "Tokens (words or parts of words) that one call of the model brings on average; alone, it "
-        "is 1. Speed grows less, because guessing takes time."
+        "is 1. Speed grows less: guessing takes time, and so does checking several tokens."
     ),
     "acceptance": "Share of the cycles with at least so many right guesses in a row.",
     "times": "Without the prompt’s call. “Other”: acceptance, cache and so on.",
@@ -210,7 +210,10 @@ def _fastest(drafting: dict[str, dict[str, Any]], order: Sequence[str]) -> str:
     if len(ahead) == 1:
         return f"; {label(ahead[0])} is the fastest"
     if all(name.endswith(LOOKUP) for name in ahead):
-        return "; drafters with n-gram lookup are the fastest"
+        rest = [name for name in order if name != NGRAM and not name.endswith(LOOKUP)]
+        apart = f"drafters alone {_over(drafting, rest)}, " if rest else ""
+        mixed = [name for name in order if name.endswith(LOOKUP)]
+        return f": {apart}with n-gram lookup {_over(drafting, mixed)}"
     return f"; {listed([*map(label, ahead)])} are the fastest ({_over(drafting, ahead)})"
 
 

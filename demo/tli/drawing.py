@@ -30,7 +30,7 @@ def layers(tli: int, name: str = "layers") -> str:
         *_column(LEFT, "Target", borrowed + rest, "layer 1", "sure", "verified text"),
         text(below, TOP + STEP * len(LAST) + 16, "⋮", "middle"),
         line(middle, OWN, middle, entry, "to"),
-        *_column(RIGHT, "Drafter", borrowed, "its own CA, SA", "drafter dashed",
+        *_column(RIGHT, "Drafter", borrowed, "its own layers", "drafter dashed",
                  "newest token, guesses"),
         *_between(tli), width=372,
     )  # fmt: skip

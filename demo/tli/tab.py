@@ -85,7 +85,7 @@ def choices(engine: Engine, target: str = "") -> dict[str, Any]:
 
 
 def link_html(engine: Engine, target: str = "", found: Recording | None = None) -> str:
-    """A link that compares every trained N, with one tree, in Side by side; "" if there is none.
+    """A link that compares every trained N in Side by side; "" if there is none.
 
     found   a recording of this target, which tells how long that takes
     """
@@ -93,14 +93,14 @@ def link_html(engine: Engine, target: str = "", found: Recording | None = None) 
         return ""
     beside = [name for name in (VANILLA, RIVAL) if name in engine.methods(target)]
     methods = ordered([*(method_name("moa", stop) for stop in stops), *beside][:MOST])
-    given = {"methods": methods, "repeats": REPEATS, "tokens": TOKENS, **TREE.as_dict()}
+    given = {"methods": methods, "repeats": REPEATS, "tokens": TOKENS, "auto_tree": True}
     _, query = address_of(compare.ID, given)
     time = recorded_time(found, methods, REPEATS, TOKENS)
     return (
         f'<p><a class="quiet-button" href="{escape(query)}" data-press="{PRESSED[compare.ID]}">'
         f"Compare these N on your own prompt: {REPEATS * len(methods)} runs →</a></p>"
         f"<p class='note'>In Side by side, {listed([*map(label, methods)])} take turns, {REPEATS} "
-        f"times each, with one tree for all{time}.</p>"
+        f"times each, with trees that size themselves{time}.</p>"
     )
 
 

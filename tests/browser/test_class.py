@@ -67,7 +67,7 @@ def test_in_class_there_is_what_a_lesson_needs(open_page):
         page.keyboard.press("PageDown")
         assert step.question in steps.inner_text()
         assert page.evaluate(HIDDEN, ["#prompt textarea", "#run", "#stop"]) == []
-        assert page.locator(PLAIN).is_visible() == (step.id in ("lossless", "alone"))
+        assert page.locator(PLAIN).is_visible() == (step.id == "lossless")
         assert page.locator("#tli").is_visible() == (step.id == "tli")  # it asks for an N
         assert page.locator("#method").is_visible() == (step.id in ("observing", "tli"))
         # The result, which the first steps do not give away.

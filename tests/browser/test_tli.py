@@ -59,4 +59,4 @@ def test_its_link_compares_every_n_on_the_visitors_prompt(page):
     assert page.locator("#compare-prompt textarea").input_value() == "Tell me a story."
     assert "each with its own trees" not in page.inner_text("#compare-verdict")
     page.click("#compare-all > button")
-    assert page.inner_text("#compare-table").count("5-4-11") == 3  # plain decoding has no tree
+    assert page.inner_text("#compare-table").count("auto, ") == 3  # plain decoding has no tree

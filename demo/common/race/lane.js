@@ -16,6 +16,14 @@ export const perSecond = (rate) => rate.toFixed(rate < 10 ? 1 : 0);
 // Tokens of a line.
 const written = ({ accepted = [], bonus, first }) => accepted.length + (bonus || first ? 1 : 0);
 
+/** Whether other work disturbed calls of one kind: the slow ones took 1.9 times as long as the quick ones,
+ *  of five the fourth and the second. */
+export function unsteady(times) {
+  const sorted = [...times].sort((one, other) => one - other);
+  const at = (share) => sorted[Math.round(share * (sorted.length - 1))];
+  return sorted.length > 4 && at(0.8) / at(0.2) > 1.9;
+}
+
 export class Lane {
   /** name: its hook; events: those of its TokenView. */
   constructor(name, title, events = {}) {
@@ -32,7 +40,7 @@ export class Lane {
 
   /** words: said in place of a text. */
   empty(words = "") {
-    Object.assign(this, { head: null, lines: [], next: 0, offset: 0, ended: null, held: null, without: "" });
+    Object.assign(this, { head: null, lines: [], next: 0, offset: 0, ended: null, held: null, without: "", measured: null });
     this.view.clear();
     this.root.dataset.state = "empty";
     this.badge.hidden = true;
@@ -88,14 +96,21 @@ export class Lane {
     const last = this.drawn.at(-1);
     this.ended = last && "end" in last ? last : null;
     this.root.dataset.state = this.ended ? "done" : "running";
-    const [tokens, rate] = this.pace;
+    const [tokens, own] = this.pace;
     const parts = [`${many(tokens, "token")} in `, figure("calls", this.calls, many(this.calls, "model call"))];
+    const rate = this.measured ?? own;
     if (rate) parts.push(" · ", figure("rate", rate, perSecond(rate)), ` tokens/s${this.without}`);
     this.state.replaceChildren(...parts);
   }
 
   get drawn() {
     return this.lines.slice(0, this.next);
+  }
+
+  /** Its tokens per second were measured anew, or are unknown (0). */
+  rated(rate) {
+    this.measured = rate;
+    if (this.head) this.#tell();
   }
 
   /** Drawn cycles, and all of them. */
@@ -129,9 +144,9 @@ export class Lane {
     return lengths.length ? lengths.reduce((sum, one) => sum + one) / lengths.length : null;
   }
 
-  /** How many guesses were accepted, and how many rejected. */
+  /** How many guesses were accepted, and how many rejected; of what was written alone, none. */
   get guesses() {
-    const trees = this.cycles.flatMap(({ tree }) => tree ?? []);
+    const trees = this.cycles.flatMap(({ tree, confirmed, changed }) => (tree && !confirmed && !changed ? [tree] : []));
     const sum = (of) => trees.reduce((all, tree) => all + of(tree), 0);
     const accepted = sum(({ path }) => path.length);
     return [accepted, sum(({ texts }) => texts.length - 1) - accepted];
@@ -148,13 +163,9 @@ export class Lane {
     return times.length < 2 ? null : times.flat().reduce((sum, one) => sum + one) / times.length;
   }
 
-  /** How many times as long as its quick calls its slow ones took: of five, the second and the fourth. */
-  get spread() {
-    const calls = this.#timed.map(([, verifying]) => verifying).sort((one, other) => one - other);
-    const at = (share) => calls[Math.round(share * (calls.length - 1))];
-    return calls.length < 5 ? 1 : at(0.8) / at(0.2);
+  get unsteady() {
+    return unsteady(this.#timed.map(([, verifying]) => verifying));
   }
-
 
   /** [tokens, seconds] after each line, as the chart of times has them. */
   get points() {
