@@ -10,7 +10,7 @@ import gradio as gr
 from demo.common.by_method import TAU, figures, times
 from demo.common.charts import PATTERNS, latency, signed
 from demo.common.elements import STOPPING, component, plot, say, words
-from demo.common.figures import about_of, leaders, listed, places
+from demo.common.figures import about_of, leaders, listed, many, places
 from demo.common.measure import WARM_UP
 from demo.common.methods import VANILLA, label
 from demo.compare.race import race, recorded_race, recorded_rows, so_far
@@ -65,6 +65,7 @@ def run(engine: Engine, comparison: Comparison, should_stop: Stop) -> Iterator[d
         for step in compare(engine, comparison, should_stop):
             left = (monotonic() - begun) * (1 / step.share - 1) if step.run else 0.0
             more = f" About {left:.0f} s left, less if answers end early." * (left > 1)
+            more = more if step.run else f" Then {many(comparison.wanted, 'run')}."
             said = STOPPING if should_stop() else step.words + more
             changed = {"status": say(said + OLDER * (not comparison.finished), "wait", step.share)}
             done, each = comparison.finished, len(comparison.methods)

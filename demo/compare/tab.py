@@ -35,7 +35,6 @@ LINKED = NAMES[2:]  # what an address sets; all tabs share the prompt
 def build(shared: Shared) -> gr.Textbox:
     engine, made = shared.engine, {"target": shared.target}
     made["prompt"], go, stop = ask("compare-", "compares", "Compare")
-    status = status_line(elem_id="compare-status")
     with gr.Row(equal_height=False, elem_id="compare-how"):
         with gr.Column(scale=3, min_width=300):
             made["methods"] = gr.CheckboxGroup(
@@ -48,6 +47,7 @@ def build(shared: Shared) -> gr.Textbox:
             plan = words("", elem_id="compare-plan", elem_classes="note")
         with gr.Column(scale=2, min_width=220):
             made |= folded("compare-", "tokens", "temperature", "seed")
+    status = status_line(elem_id="compare-status")
     parts = {"status": status, **results()}
     made = {name: made[name] for name in NAMES}
 

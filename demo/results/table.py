@@ -164,13 +164,17 @@ def conclusion(recording: Recording) -> list[str]:
     paces = Counter(pace(found, recording.figures(VANILLA)) for found in drafting.values())
     gains = _over(drafting, order)
     counted = [f"{paces[each]} {words}" for each, words in PACES.items() if paces[each]]
-    pays = f"Guessing ahead makes the target {gains} as fast as it is alone"
+    ahead = _fastest(drafting, order)
+    faster = (
+        "faster than it is alone" if ahead.startswith(":") else f"{gains} as fast as it is alone"
+    )
+    pays = f"Guessing ahead makes the target {faster}"
     if set(paces) != {1}:
         pays = f"Guessing ahead does not always pay: of {many(len(order), 'method')} here, "
         pays += f"{listed(counted)} ({gains} plain decoding’s speed)"
     same = all(found.get("identical_to_vanilla") == 1 for found in drafting.values())
     sentences = [
-        f"{pays}{_fastest(drafting, order)}.",
+        f"{pays}{ahead}.",
         _ranked(drafting, mine, alone) if mine else "",
         _joined(drafting, order),
         "Every text is the target’s own." * same,
