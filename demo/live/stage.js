@@ -89,6 +89,7 @@ export class Stage {
 
   empty() {
     this.player.pause();
+    if (this.drafter.view.link && this.drafter.root.dataset.link !== "lost") this.mended = healed(this.drafter); // for a lesson's end
     Object.assign(this, { measured: null, live: false, shown: null, how: "done", pinned: null, held: null });
     this.key.forEach(([node], at) => (node.hidden = at > 2));
     this.root.dataset.alone = "";
@@ -267,7 +268,6 @@ export class Stage {
 
   #end() {
     this.#state(this.how);
-    if (this.drafter.view.link) this.mended = healed(this.drafter); // for a lesson's end
     if (this.how === "done" && !this.measured) this.#chart();
     else if (!this.measured) this.charts.clear("No charts: this run is not complete.");
     this.#point(this.pinned);

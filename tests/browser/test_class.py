@@ -152,3 +152,13 @@ def test_in_class_there_is_what_a_lesson_needs(open_page):
     page.wait_for_selector(f"{LANE}[data-state=done]")
     press(page, "Show answer")  # also tells the rival's figures, where both were measured
     assert "Against EAGLE-2: " in page.locator(".class-picture li").last.inner_text()
+    press(page, "Back")
+    press(page, "✂ Cut the connection")
+    page.click("#run")
+    page.wait_for_selector(f"{TEXT} [data-token=offline] >> nth=5")
+    press(page, "Restore the connection")
+    page.wait_for_selector("#view .costs:has-text('The connection is back.')")
+    press(page, "Next step →")  # it sums up a run without a cut, and says what the cut did
+    page.wait_for_selector("#stage[data-run=recorded]")
+    press(page, "Show answer")
+    assert "offline token" in page.locator(".class-picture li").nth(-2).inner_text()
