@@ -119,12 +119,12 @@ def verdict(rows: Sequence[Row], recorded: bool = False) -> list[str]:
         near = [row.label for row in drafting if found[row.method] < found[VANILLA]
                 and plain.overlaps(rates[row.method])]  # fmt: skip
         unsure += [f"{listed(near)} may gain nothing over plain"] * bool(near)
+    sized = any(row.tree and row.tree.auto and row.tau and row.tau.known for row in drafting)
+    varies = ["trees adapt to measured times, so tokens per call vary"] * sized
     if not recorded and (worst := unsteady(measured)):
         first = f"{_saved(measured)}. Speed: this machine was too busy to tell."
         apart = f"one method’s times differ {worst:.1f}-fold: compare again"
-        return [first, apart, _texts(measured)]
-    sized = any(row.tree and row.tree.auto and row.tau and row.tau.known for row in drafting)
-    varies = ["trees adapt to measured times, so tokens per call vary"] * sized
+        return [first, apart, *varies, _texts(measured)]
     saved = _saved(measured)
     return [_speed(measured), saved, *unsure, *_why(measured), *varies, _texts(measured)]
 

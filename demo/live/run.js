@@ -275,7 +275,8 @@ function connection() {
 // ---- the measurement ----
 
 function offer() {
-  const asks = now?.settings && !now.doing && !now.measured && stage.drafter.whole && now.settings.method !== "vanilla";
+  const unsure = !now?.measured || now.measured.over.vanilla === null; // then once more
+  const asks = now?.settings && !now.doing && unsure && stage.drafter.whole && now.settings.method !== "vanilla";
   const [drafter, plain] = stage.seconds;
   speed.offer(asks && !props.borrows ? Math.max(1, Math.round(3.2 * (2 * drafter + plain))) : null);
 }

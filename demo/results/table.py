@@ -23,8 +23,8 @@ PLACES = {-1: "behind", 0: "level with", 1: "ahead of"}
 NOTES = {  # below each chart: how to read it
     "speed": (
         "Whole runs, the prompt’s call included. Dotted: plain decoding. After an arrow: with "
-        "n-gram lookup. Level with each other are methods whose thin lines (slowest and fastest "
-        "pass) overlap, or, of single passes, those within 5\u00a0%."
+        "n-gram lookup. Methods within 5\u00a0% of each other are level; of several passes, those "
+        "whose slowest and fastest pass (a thin line) overlap."
     ),
     "tau": (
         "Tokens (words or parts of words) that one call of the model brings on average; alone, it "
@@ -201,9 +201,13 @@ def _joined(drafting: dict[str, dict[str, Any]], order: Sequence[str]) -> str:
     if not mixed:
         return ""
     told = f"For use: a drafter with n-gram lookup in the same tree, {_over(drafting, mixed)}"
-    return told + (
-        f"; without training, lookup alone, {_over(drafting, [NGRAM])}." if lookup else "."
-    )
+    if not lookup:
+        return f"{told}."
+    rest = [found for name, found in drafting.items() if name not in (NGRAM, *mixed)]
+    most = max(rest, key=lambda found: found["speedup"], default=None)
+    cheap = most and most["speedup"] < lookup["speedup"] and most["tau"] > lookup["tau"]
+    why = ": fewer of its guesses are right, but they cost almost nothing" if cheap else ""
+    return f"{told}; without training, lookup alone, {_over(drafting, [NGRAM])}{why}."
 
 
 def _fastest(drafting: dict[str, dict[str, Any]], order: Sequence[str]) -> str:

@@ -108,6 +108,12 @@ SAME = "Every text is the target’s own."
          "drafters alone 1.20 ×, with n-gram lookup 1.50 to 1.52 ×",
          ["MoA N=0 reaches 1.20 ×.",
           "For use: a drafter with n-gram lookup in the same tree, 1.50 to 1.52 ×.", SAME]),
+        ({"moa_n0": ran(1.2), "ngram": {**ran(1.3), "tau": 1.0}, "moa_n0+ngram": ran(1.5)},
+         "MoA N=0 + n-gram",
+         ["MoA N=0 reaches 1.20 ×.",
+          "For use: a drafter with n-gram lookup in the same tree, 1.50 ×; without training, "
+          "lookup alone, 1.30 ×: fewer of its guesses are right, but they cost almost nothing.",
+          SAME]),
         ({"eagle2": ran(1.2)}, "", [SAME]),
     ],
 )  # fmt: skip
