@@ -146,9 +146,7 @@ function gain(stage) {
   const source = ours && theirs && stage.frame.dataset.run !== "recorded" ? `Measured in ${measured.runs} more runs: a` : "A";
   const brings = `${source} call brings ${tau.toFixed(2)} tokens, not 1`; // after the prompt’s
   const takes = (one, other) => `${one.toFixed(0)} ms, not ${other.toFixed(0)}`;
-  const { method, ms: usual = [null] } = stage.usual ?? {};
-  const recorded = method === drafter.head.method && !usual.includes(null) ? `; in the recorded run: ${takes(...usual)}` : "";
-  if (own <= alone || (!measured && busy(stage))) return `${brings}. The machine was too busy to time it${recorded}.`;
+  if (own <= alone || (!measured && busy(stage))) return `${brings}. The machine was too busy to time it.`;
   return `${brings}, but takes ${takes(own, alone)}: a token takes ${takes(own / tau, alone)}.`;
 }
 

@@ -106,10 +106,7 @@ export class Stage {
     for (const [name, [head, ...lines]] of Object.entries({ drafter, plain }))
       if (head) this.begin(name, head, { badge, lines });
     this.measured = measured;
-    if (state === "recorded") { // what a call costs, undisturbed
-      this.usual = { method: this.drafter.head?.method, ms: this.both.map(({ ms }) => ms) };
-      this.rivalry = rivalry(this).replace(/^./, `In the recording, ${this.drafter.head?.label} a`);
-    }
+    if (state === "recorded") this.rivalry = rivalry(this).replace(/^./, `In the recording, ${this.drafter.head?.label} a`);
     this.#state(state);
     this.player.seek(calm.matches ? Infinity : at);
     if (measured || this.both.every(({ head, ended, whole }) => !head || (ended && whole))) this.#chart();

@@ -134,9 +134,7 @@ def test_the_whole_of_it_is_on_one_screen_and_one_plain_run_follows(page):
     assert brings == f"A call brings {tau:.2f} tokens"
     takes = r"\d+ ms, not \d+"
     told = rf", but takes {takes}: a token takes {takes}\."
-    assert re.fullmatch(
-        rf"{told}|\. The machine was too busy to time it; in the recorded run: {takes}\.", *rest
-    )
+    assert re.fullmatch(rf"{told}|\. The machine was too busy to time it\.", *rest)
     right = page.locator(f"{TEXT} .accepted").count()
     known, wrong, own = map(int, page.locator(".legend b:visible").all_inner_texts())
     assert (known, own) == (right, 60 - right)
