@@ -15,13 +15,13 @@ from demo.results.tab import FIRST, ours
 from demo.session import PRIVATE, Shared, connect, show_results
 from demo.share import load_address, share_fold
 from demo.worker import Stop
+from moa_core.bench.records import Recording
 from moa_core.decoding.tree import AUTO, TreeSettings
 from moa_core.decoding.verify import Sampling
 
 ID, TITLE = "compare", "Side by side"
 ABOUT = (
-    "MoA: this page’s drafter. EAGLE-2: an older one, its rival in the paper. Plain: no drafter. "
-    "In Benchmarks, drafters with n-gram lookup are the fastest: show all methods."
+    "MoA: this page’s drafter. EAGLE-2: an older one, its rival in the paper. Plain: no drafter."
 )
 
 # The controls, in the order in which events send them.
@@ -34,12 +34,14 @@ LINKED = NAMES[2:]  # what an address sets; all tabs share the prompt
 
 def build(shared: Shared) -> gr.Textbox:
     engine, made = shared.engine, {"target": shared.target}
+    there = {one.target: one for one in ours() if one.name == FIRST}
+    about = ABOUT + _fastest(there.get(engine.first))
     made["prompt"], go, stop = ask("compare-", "compares", "Compare")
     with gr.Row(equal_height=False, elem_id="compare-how"):
         with gr.Column(scale=3, min_width=300):
             made["methods"] = gr.CheckboxGroup(
                 _named(engine), value=usual(engine), elem_id="compare-methods",
-                label=f"Methods: {FEWEST} to {MOST}", info=ABOUT,
+                label=f"Methods: {FEWEST} to {MOST}", info=about,
             )  # fmt: skip
             gr.Checkbox(False, label="Show all methods", elem_id="compare-more")
         with gr.Column(scale=2, min_width=220):
@@ -67,7 +69,6 @@ def build(shared: Shared) -> gr.Textbox:
         return gr.update(choices=_named(engine, target), value=usual(engine, target))
 
     shared.target.change(of_target, shared.target, made["methods"], queue=False, **PRIVATE)
-    there = {one.target: one for one in ours() if one.name == FIRST}
     planned = [made[name] for name in ("target", "methods", "repeats", "tokens")]
 
     def plan_of(target: str, methods: list[str], repeats: int, tokens: int) -> str:
@@ -82,6 +83,14 @@ def build(shared: Shared) -> gr.Textbox:
         queue=False, trigger_mode="always_last", **PRIVATE,
     )  # fmt: skip
     return made["prompt"]
+
+
+def _fastest(recorded: Recording | None) -> str:
+    if not recorded:
+        return ""
+    return (
+        f" In Benchmarks, the fastest is {label(next(iter(recorded.methods)))}: show all methods."
+    )
 
 
 def _named(engine: Engine, target: str = "") -> list[tuple[str, str]]:
