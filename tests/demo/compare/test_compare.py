@@ -7,12 +7,14 @@ import pytest
 
 from demo.common.charts import middle
 from demo.common.elements import SORRY
+from demo.common.methods import label
 from demo.compare import tab
 from demo.compare.bench import run
 from demo.compare.race import race
 from demo.compare.rows import rows, table
 from demo.compare.run import Comparison, compare, partings, recorded_time
 from demo.engine import Engine, PreparedRun, Request
+from demo.results.tab import FIRST, ours
 from demo.session import guarded
 from moa_core.decoding.trace import Trace
 from moa_core.decoding.tree import AUTO, TreeSettings
@@ -196,3 +198,10 @@ def test_methods_whose_runs_overlap_share_a_place_as_in_the_headline():
     assert ranks(rates | {"moa-n1": (100, 85, 115)}) == [0, 0, 2]
     assert ranks(dict.fromkeys(rates, (100, 85, 115))) == [0, 0, 0]
     assert ranks(rates | {"moa-n1": (100, 50, 150)}) == [None] * 3  # too busy a machine to tell
+
+
+def test_it_names_the_fastest_method_of_its_targets_recording():
+    found = next(one for one in ours() if one.name == FIRST)
+    best = max(found.methods, key=lambda name: found.methods[name].get("tokens_per_second") or 0)
+    assert tab._fastest(found).endswith(f"the fastest is {label(best)}: show all methods.")
+    assert tab._fastest(None) == ""
