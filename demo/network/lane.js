@@ -85,7 +85,7 @@ class DeviceLane {
 
   start(asked) {
     Object.assign(this, { state: "running", patience: asked.patience / 1000 });
-    this.sums = { trips: [], works: [], levels: [], first: null, bytes: null };
+    this.sums = { trips: [], works: [], target: 0, levels: [], first: null, bytes: null };
     this.#clear();
     this.shown.begin({ run: String(performance.now()), label: this.title }, { arrival: true });
     this.device.tell("run", asked);
@@ -121,7 +121,7 @@ class DeviceLane {
   }
 
   on_prefilled({ bytes, seconds, worked }) {
-    Object.assign(this.sums, { first: bytes, bytes });
+    Object.assign(this.sums, { first: bytes, bytes, target: worked });
     this.sums.trips.push(1000 * Math.max(seconds - worked, 0));
     this.#say("");
   }
@@ -133,6 +133,7 @@ class DeviceLane {
   on_verified({ seconds, worked, bytes }) {
     const { sums } = this;
     sums.works.push(worked);
+    sums.target += worked;
     if (this.state === "running") sums.trips.push(1000 * Math.max(seconds - worked, 0));
     sums.bytes = bytes;
     if (!this.#offline.waits) {
@@ -194,13 +195,15 @@ class DeviceLane {
     this.#say(said.join(" "));
   }
 
-  /** Of a run of one's own so far: round trips, seconds without them, the target's seconds for one
-   *  (undefined before the first), round trips without a drafter, one for each token, and whether the
-   *  server was busy with other work. */
+  /** Of a run of one's own so far: round trips, seconds in the target and in the drafter, the target's
+   *  for one call (undefined before the first), round trips without a drafter, one for each token, and
+   *  whether the server was busy with other work. */
   get needed() {
     const { calls, seconds, pace: [count] } = this.shown;
     if (!this.sums || !calls) return [];
-    return [{ name: this.title, calls, count, here: Math.max(0, seconds - this.#way), check: median(this.sums.works), busy: unsteady(this.sums.works) }];
+    const { works, target } = this.sums;
+    const drafting = Math.max(0, seconds - this.#way - target);
+    return [{ name: this.title, calls, count, target, drafting, check: median(works), busy: unsteady(works) }];
   }
 
   // Seconds on the way so far.

@@ -4,11 +4,11 @@ import { add, el, many } from "../common/static/dom.js";
 const seconds = (value) => `${value.toFixed(1)}\u00a0s`;
 let own = () => {};
 
-/** needed: of each drafter of the visitor's run: its name, its calls, its seconds without the way, those
- *  of the target for one call, the calls without it, and whether other work disturbed them. */
+/** needed: of each drafter of the visitor's run: its name, its calls, its seconds in the target and in the
+ *  drafter, those of the target for one call, the calls without it, and whether other work disturbed them. */
 export const tell = (needed) => needed.length && own(needed);
 
-/** props.runs: drafted, plain, streamed: name, round trips, seconds without a link; props.trip: ms at first;
+/** props.runs: drafted, plain, streamed: name, round trips, seconds in the target and in the drafter; props.trip: ms at first;
  *  props.ratio: how long the target takes for a token without guesses, of its time to check some. */
 export function mount({ element, props: { runs, trip: first, ratio } }) {
   const [times, trip, bars, whence, said] = [".ways", "input", ".bars", ".whence", ".conclusion"].map((one) => element.querySelector(one));
@@ -21,16 +21,16 @@ export function mount({ element, props: { runs, trip: first, ratio } }) {
     if (check === undefined) return;
     drafted = true;
     const each = ratio * check; // on the same machine, as busy as it is
-    const mine = needed.map((one) => [one.name, one.calls, one.here]);
-    runs = [...mine, [plain, count, count * each], [streamed, 1, count * each]];
+    const mine = needed.map((one) => [one.name, one.calls, one.target, one.drafting]);
+    runs = [...mine, [plain, count, count * each, 0], [streamed, 1, count * each, 0]];
     before = `${needed.some(({ busy }) => busy) ? "The server was busy: times are rough. " : ""}Your run, without the time of a cut:`;
-    whence.textContent = `measured in your run, without the time of a cut. Plain decoding was not run: as recorded, a call of it takes ${Math.round(100 * ratio)} % of the time of a check.`;
+    whence.textContent = `measured in your run, on the server and in this browser, without the time of a cut. Plain decoding was not run: as recorded, a call of it takes ${Math.round(100 * ratio)} % of the time of a check.`;
     draw();
   };
 
   function draw() {
     const away = runs.map(([, calls]) => (calls * trip.value) / 1000);
-    const whole = runs.map(([, , here], at) => here + away[at]);
+    const whole = runs.map(([, , target, drafting], at) => target + drafting + away[at]);
     const [ours, each, stream] = [whole[0], ...whole.slice(-2)];
     element.querySelector("label span").textContent = `${trip.value} ms`;
     const here = drafted ? "is the fastest" : "would be the fastest, if this browser were as quick as that server";
@@ -39,9 +39,9 @@ export function mount({ element, props: { runs, trip: first, ratio } }) {
     times.replaceChildren(before, ...[ours, each, stream].map((one, at) => el("span", "", `${seconds(one)} ${ways[at]}`)));
     said.textContent = `${least}. ${ours < stream ? "A stream would stop" : "But a stream stops"} at a cut; the drafter here writes on, though mostly wrong.`;
     const bar = (kind, value) => el("span", `bar ${kind}`, "", { style: `width: ${(100 * value) / Math.max(...whole)}%` });
-    bars.replaceChildren(...runs.flatMap(([name, calls, here], at) => [
-      add(el("p"), el("b", "", seconds(whole[at])), ` ${name}: ${many(calls, "round trip")} × ${trip.value} ms = ${seconds(away[at])}${here ? `, and ${seconds(here)} in the models` : ""}`),
-      add(el("div", "track"), bar("draft", away[at]), bar("verify", here)),
+    bars.replaceChildren(...runs.flatMap(([name, calls, target, drafting], at) => [
+      add(el("p"), el("b", "", seconds(whole[at])), ` ${name}: ${many(calls, "round trip")} × ${trip.value} ms = ${seconds(away[at])}, ${seconds(target)} in the target${drafting ? `, ${seconds(drafting)} in the drafter` : ""}`),
+      add(el("div", "track"), bar("rest", away[at]), bar("verify", target), bar("draft", drafting)),
     ]));
   }
 

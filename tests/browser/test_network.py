@@ -150,9 +150,9 @@ def test_a_cycle_that_the_end_cuts_short_counts_what_was_written_as_on_the_other
     said = page.text_content("#net-trips .ways")
     assert " with the drafter here" in said and "Recorded" not in said
     bars = page.inner_text("#net-trips .bars")
-    first = r"[\d.]+\ss MoA N=0: 2 round trips × 100 ms = 0.2\ss, and [\d.]+\ss in the models\n"
-    assert re.match(first, bars)
-    assert bars.count(" in the models") == 3
+    first = r"[\d.]+\ss MoA N=0: 2 round trips × 100 ms = 0.2\ss, [\d.]+\ss in the target"
+    assert re.match(rf"{first}, [\d.]+\ss in the drafter\n", bars)
+    assert bars.count(" in the target") == 3 and bars.count(" in the drafter") == 1
     assert "as recorded" in page.inner_text("#net-trips .note")
     assert figure(page, "tau") == "1.00"  # one token was left to write
 

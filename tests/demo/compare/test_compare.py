@@ -10,7 +10,7 @@ from demo.common.elements import SORRY
 from demo.common.methods import label
 from demo.compare import tab
 from demo.compare.bench import run
-from demo.compare.race import race
+from demo.compare.race import race, so_far
 from demo.compare.rows import rows, table
 from demo.compare.run import Comparison, compare, partings, recorded_time
 from demo.engine import Engine, PreparedRun, Request
@@ -205,3 +205,9 @@ def test_it_names_the_fastest_method_of_its_targets_recording():
     best = max(found.methods, key=lambda name: found.methods[name].get("tokens_per_second") or 0)
     assert tab._fastest(found).endswith(f"the fastest is {label(best)}: show all methods.")
     assert tab._fastest(None) == ""
+
+
+def test_of_two_runs_a_bar_is_the_mean():
+    twice = {name: [trace_of([3, 3], pace) for pace in (0.1, 0.3)] for name in ("moa_n0", "eagle2")}
+    lane = so_far(rows(comparison_of(**twice)), ["moa-n0", "eagle2"])["lanes"][0]
+    assert lane["seconds"] == pytest.approx(0.05 + 2 * 0.2) and lane["over"] == "2 runs"
