@@ -163,17 +163,19 @@ export function mount({ element, props, watch, trigger }) {
   const wanted = () => pressed ?? telling();
 
   // A cycle in which only words were accepted, and some drafts were not: of those that the other method
-  // begins at the same token, the one where they differ most.
+  // begins at the same token, the one where they differ most; without another method, the longest.
   function telling() {
     const words = ({ path, tokens }, { texts }) => path.filter((node) => /\p{L}/u.test(texts[tokens[node]])).length;
     const shows = (cycle) => {
       const { path, tokens } = cycle;
       return path.length > 1 && words(cycle, trace) === path.length && path.length < tokens.length - 1;
     };
-    const theirs = new Map(trace.rival?.cycles.map((cycle) => [cycle.at, words(cycle, trace.rival)]));
+    const most = (all) => all.indexOf(Math.max(...all));
+    if (!trace.rival) return most(trace.cycles.map((cycle) => (shows(cycle) ? 1 : 0) + words(cycle, trace) / 100));
+    const theirs = new Map(trace.rival.cycles.map((cycle) => [cycle.at, words(cycle, trace.rival)]));
     const apart = trace.cycles.map((cycle) =>
       !shows(cycle) ? -2 : theirs.has(cycle.at) ? Math.abs(words(cycle, trace) - theirs.get(cycle.at)) : -1);
-    return apart.indexOf(Math.max(...apart));
+    return most(apart);
   }
 
   onTab((tab) => {
