@@ -164,7 +164,7 @@ def conclusion(recording: Recording) -> list[str]:
     paces = Counter(pace(found, recording.figures(VANILLA)) for found in drafting.values())
     gains = _over(drafting, order)
     counted = [f"{paces[each]} {words}" for each, words in PACES.items() if paces[each]]
-    ahead = _fastest(drafting, order)
+    ahead = _fastest(drafting, order, alone)
     faster = (
         "faster than it is alone" if ahead.startswith(":") else f"{gains} as fast as it is alone"
     )
@@ -176,7 +176,7 @@ def conclusion(recording: Recording) -> list[str]:
     sentences = [
         f"{pays}{ahead}.",
         _ranked(drafting, mine, alone) if mine else "",
-        _joined(drafting, order),
+        _joined(drafting, order, alone),
         "Every text is the target’s own." * same,
         by_kind(recording, mine),
     ]
@@ -195,7 +195,7 @@ def _ranked(drafting: dict[str, dict[str, Any]], mine: str, alone: Sequence[str]
     return f"{', '.join(told)}."
 
 
-def _joined(drafting: dict[str, dict[str, Any]], order: Sequence[str]) -> str:
+def _joined(drafting: dict[str, dict[str, Any]], order: Sequence[str], alone: Sequence[str]) -> str:
     """What drafters reach with n-gram lookup in one tree, and lookup alone."""
     mixed, lookup = [name for name in order if name.endswith(LOOKUP)], drafting.get(NGRAM)
     if not mixed:
@@ -203,14 +203,15 @@ def _joined(drafting: dict[str, dict[str, Any]], order: Sequence[str]) -> str:
     told = f"For use: a drafter with n-gram lookup in the same tree, {_over(drafting, mixed)}"
     if not lookup:
         return f"{told}."
-    rest = [found for name, found in drafting.items() if name not in (NGRAM, *mixed)]
-    most = max(rest, key=lambda found: found["speedup"], default=None)
+    most = drafting[alone[0]] if alone else None
     cheap = most and most["speedup"] < lookup["speedup"] and most["tau"] > lookup["tau"]
     why = ": fewer of its guesses are right, but they cost almost nothing" if cheap else ""
     return f"{told}; without training, lookup alone, {_over(drafting, [NGRAM])}{why}."
 
 
-def _fastest(drafting: dict[str, dict[str, Any]], order: Sequence[str]) -> str:
+def _fastest(
+    drafting: dict[str, dict[str, Any]], order: Sequence[str], alone: Sequence[str]
+) -> str:
     if len(order) == 1:
         return ""
     best = drafting[order[0]]
@@ -218,8 +219,7 @@ def _fastest(drafting: dict[str, dict[str, Any]], order: Sequence[str]) -> str:
     if len(ahead) == 1:
         return f"; {label(ahead[0])} is the fastest"
     if all(name.endswith(LOOKUP) for name in ahead):
-        rest = [name for name in order if name != NGRAM and not name.endswith(LOOKUP)]
-        apart = f"drafters alone {_over(drafting, rest)}, " if rest else ""
+        apart = f"drafters alone {_over(drafting, alone)}, " if alone else ""
         mixed = [name for name in order if name.endswith(LOOKUP)]
         return f": {apart}with n-gram lookup {_over(drafting, mixed)}"
     return f"; {listed([*map(label, ahead)])} are the fastest ({_over(drafting, ahead)})"

@@ -57,6 +57,5 @@ def test_its_link_compares_every_n_on_the_visitors_prompt(page):
     bars, _ = chart(page, "compare-tau")
     assert bars["y"] == ["MoA N=0", "MoA N=1", "EAGLE-2", "Plain"]
     assert page.locator("#compare-prompt textarea").input_value() == "Tell me a story."
-    assert "each with its own trees" not in page.inner_text("#compare-verdict")
     page.click("#compare-all > button")
     assert page.inner_text("#compare-table").count("auto, ") == 3  # plain decoding has no tree
