@@ -10,7 +10,7 @@ from demo import static
 from demo.common.figures import method_of
 from demo.live.recording import recording
 from moa_core.decoding.trace import OfflineToken
-from tests.browser.conftest import every_look, keep_picture, listen
+from tests.browser.conftest import every_look, keep_picture, listen, looks, new_tab
 from tests.browser.driving import KEPT, LANE, TEXT, can_be_read, figure
 
 OVER = f"{LANE}[data-state=done]"
@@ -20,7 +20,7 @@ OVER = f"{LANE}[data-state=done]"
 def visit(browser, folder):
     """The page in a window of its own. Any error and any request to elsewhere fails the test."""
     window, place = browser.new_context(), f"{folder.as_uri()}/"
-    page = window.new_page()
+    page = new_tab(window)
     said = listen(page, place)
     page.goto(place + "index.html")
     yield page
@@ -37,12 +37,18 @@ def recorded(bundle):
 
 
 @pytest.fixture(scope="module")
-def page(browser, tmp_path_factory):
+def opened(browser, tmp_path_factory):
     out = tmp_path_factory.mktemp("static") / "page"
     assert static.main([str(out)]) == 0
     assert sum(one.stat().st_size for one in out.iterdir()) < 1_000_000
     with visit(browser, out) as page:
         yield page
+
+
+@pytest.fixture
+def page(opened):
+    """It again, as the tests before have left it, but for its look."""
+    return looks(opened)
 
 
 def words(trace):
