@@ -16,6 +16,7 @@ from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedTokenizerFa
 from moa_core.decoding.decode import Settings, about, decode
 from moa_core.decoding.trace import Drafted, Trace
 from moa_core.decoding.tree import DraftTree, TreeSettings
+from moa_core.decoding.verify import first_difference
 from moa_core.drafters.base import Drafter
 from moa_core.drafters.eagle import EagleDrafter
 from moa_core.drafters.lookup import WithLookup
@@ -117,6 +118,20 @@ def plain_greedy(target: Target, prompt: list[int], count: int) -> list[int]:
         eos_token_id=list(target.eos_ids) or None, pad_token_id=0,
     )  # fmt: skip
     return output[0, len(prompt) :].tolist()
+
+
+@torch.inference_mode()
+def gap_to(
+    target: Target, prompt: Sequence[int], ours: Sequence[int], plain: Sequence[int]
+) -> float | None:
+    """The logit of plain decoding's first token that is not ours, minus that of ours: near 0,
+    rounding decided a tie. None if one text is a prefix of the other."""
+    at = first_difference(ours, plain)
+    if at is None:
+        return None
+    text = [*prompt, *plain[:at]]
+    logits, _ = target.fork().prefill(text, len(text))
+    return float(logits[plain[at]].float() - logits[ours[at]].float())
 
 
 def variant(name: str, target: Target) -> Drafter:

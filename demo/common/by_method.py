@@ -13,12 +13,6 @@ from demo.common.methods import LOOKUP, VANILLA, colour, label
 ROW, ROWS, AROUND = 27, 210, 100  # pixels: per method, of all at most; above and below them
 LETTER = 7.5  # pixels of a label's letter: labels stand right of the axis
 TAU = ("Acceptance length (τ, tokens per model call)", "tokens per call", 2)  # title, unit, digits
-SHAPES = {  # of a method's points, in every chart
-    "target": "circle", "eagle2": "square", "eagle3": "diamond", "moa-n0": "triangle-up",
-    "moa-n1": "x", "moa-n3": "cross", "stream": "star", "vanilla": "triangle-down",
-    "tandem": "hexagon",
-}  # fmt: skip
-NAMES = {"stream": "a server that streams", "target": "the target itself"}  # dashed: the baselines
 
 
 def shown(name: str) -> str:
@@ -120,23 +114,18 @@ def times(known: Mapping[str, Mapping[str, float]]) -> go.Figure:
 
 
 def lines(
-    rows: Sequence[Mapping[str, Any]], along: str, key: str, title: str, x: str, y: str,
-    scale: int = 1,
-) -> go.Figure:  # fmt: skip
-    """A line per method over the key `along`; scale: of x."""
+    rows: Sequence[Mapping[str, Any]], along: str, key: str, title: str, x: str, y: str
+) -> go.Figure:
+    """A line per method over the key `along`."""
     by_method: dict[str, list[Mapping[str, Any]]] = {}
     for row in rows:
-        if row.get(key) is not None:
-            by_method.setdefault(row["method"], []).append(row)
+        by_method.setdefault(row["method"], []).append(row)
     drawn = []
-    for method, mine in by_method.items():
-        name, dash = NAMES.get(method) or label(method), "dash" if method in NAMES else "solid"
+    for shape, (method, mine) in enumerate(by_method.items()):
+        name, points = label(method), {"symbol": shape, "size": 8}
         drawn.append(
-            line([row[along] * scale for row in mine], [row[key] for row in mine],
-                 name, INK if method in NAMES else colour(method),
-                 f"{name}: %{{y:.3g}} at %{{x}}", mode="lines+markers",
-                 line={"dash": dash, "width": 2},
-                 marker={"symbol": SHAPES.get(method, "circle"), "size": 8})
+            line([row[along] for row in mine], [row[key] for row in mine], name, colour(method),
+                 f"{name}: %{{y:.3g}} at %{{x}}", mode="lines+markers", marker=points)
         )  # fmt: skip
     ends = [f"{one.name} from {one.y[0]:.3g} to {one.y[-1]:.3g}" for one in drawn]
     # The legend is below, where plotly makes room for it: on a phone, each method has a line.

@@ -27,7 +27,7 @@ TABLE_NOTE = (
     "included. Figures are from each method’s run with the median tokens/s (of two runs, the "
     "slower); ranges cover all runs. Tokens/s include the prompt’s call; decoding alone does not. "
     "Tree: depth-breadth-budget, or auto with the mean number of guesses. Rounding can change a "
-    "text where two tokens are almost equally probable; then the gap of their logits is small."
+    "text where two tokens are almost equally probable."
 )
 CHARTS, MORE = ("tau", "latency"), ("phases",)  # those of the paper's claims, and others
 

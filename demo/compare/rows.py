@@ -26,7 +26,6 @@ class Row:
     decoding tokens per second after the prefill; None: no token after the first
     same     whether every repeat wrote what plain decoding wrote; None: not known
     differs  position of the first different token, from 1
-    gap      logit of plain decoding's token minus this one's there, greedy; None: not known
     tree     None for vanilla, which drafts nothing
     """
 
@@ -38,7 +37,6 @@ class Row:
     decoding: Spread | None
     same: bool | None
     differs: int | None
-    gap: float | None
     tree: TreeSettings | None
 
     @property
@@ -74,7 +72,6 @@ def _row(method: str, traces: Sequence[Trace], of: Comparison) -> Row:
         decoding=spread("decode_tokens_per_second"),
         same=None if text is None else not places,
         differs=min(places) + 1 if places else None,
-        gap=of.parted[method].gap if method in of.parted else None,
         tree=recorded_tree(trace),
     )
 
@@ -121,5 +118,4 @@ def _sameness(row: Row) -> str:
         return "–"
     if row.same:
         return "yes"
-    gap = "" if row.gap is None else f" (logit gap {row.gap:.2g})"
-    return f"no, from token {row.differs}{gap}"
+    return f"no, from token {row.differs}"

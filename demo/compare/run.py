@@ -1,16 +1,14 @@
 """One prompt through several methods, in turns."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from demo.common.charts import middle
 from demo.common.measure import Measured, Progress, measure, turns
 from demo.common.methods import RIVAL, VANILLA, ordered
 from demo.engine import Engine, Request
 from demo.worker import Stop
-from demo.zero import borrow
 from moa_core.bench.records import Recording
-from moa_core.decoding.verify import Exactness, compare_with_plain, first_difference
 from moa_core.errors import UserError
 from moa_core.text import record_words
 
@@ -23,12 +21,10 @@ class Comparison(Measured):
 
     asked    what each method runs
     methods  2 to 5 names, each once; UserError for fewer or more
-    parted   by method: where its greedy text first differs from plain decoding's
     """
 
     asked: Request
     methods: tuple[str, ...]
-    parted: dict[str, Exactness] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if not FEWEST <= len(self.methods) <= MOST:
@@ -69,35 +65,9 @@ def compare(engine: Engine, comparison: Comparison, should_stop: Stop) -> Iterat
             yield step
     finally:  # what is finished can be shown though a run fails
         _put_into_words(engine, comparison)
-    comparison.parted = partings(engine, comparison)
 
 
 def _put_into_words(engine: Engine, comparison: Comparison) -> None:
     for traces in filter(None, comparison.traces.values()):
         if "words" not in (trace := middle(traces)).about:
             record_words(trace, engine.target(comparison.asked.target).tokenizer)
-
-
-def partings(engine: Engine, comparison: Comparison) -> dict[str, Exactness]:
-    """By method: where its greedy text first differs from plain decoding's, and the logit gap.
-
-    Uses the repeat that differs first. Empty at a temperature, where draws decide.
-    """
-    plain = comparison.plain
-    if plain is None or not comparison.asked.sampling.greedy:
-        return {}
-    found = {}
-    for method, traces in comparison.traces.items():
-        texts = {first_difference(trace.output_ids, plain): trace.output_ids for trace in traces}
-        if places := [place for place in texts if place is not None]:
-            given = comparison.request(method), texts[min(places)], plain
-            [found[method]] = borrow(engine, 1, compared, *given, should_stop=lambda: False)
-    return found
-
-
-def compared(
-    engine: Engine, request: Request, ours: list[int], plain: list[int], _: Stop
-) -> Iterator[Exactness]:
-    """Where a text leaves plain decoding's, by one more call of the target."""
-    run = engine.prepare(request)
-    yield compare_with_plain(run.target, run.prompt_ids, ours, plain)

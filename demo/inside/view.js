@@ -20,6 +20,7 @@ export function mount({ element, props, watch, trigger }) {
   const root = element.firstElementChild;
   let trace = null;
   let place = 0;
+  let looked = null; // the place whose attention was asked for
   let pressed = wantedCycle(); // the cycle of a word of the stage, whose press may have opened this tab first
 
   // ---- the frame: controls, text, tree, figures ----
@@ -57,17 +58,14 @@ export function mount({ element, props, watch, trigger }) {
   const own = new Pointed(root, tip, "own tree draft-tree");
   const other = new Pointed(root, tip, "tree draft-tree");
   const beside = el("p", "sentence");
-  const more = button("quiet-button", "", () => {
-    press("#measure");
-    offer();
-  });
-  const rival = add(el("div", "rival"), beside, more, other.box);
+  const rival = add(el("div", "rival"), beside, other.box);
   own.tree.refill(() => trace && show(place));
   const doing = matchMedia("(hover: none)").matches ? "Tap a guess" : "Point at a guess, or use Tab and the arrow keys,";
   const hint = el("p", "hint", `${doing} to see its probabilities.`);
+  const claim = el("p", "conclusion");
   const idea = el("p", "hint");
   const pair = add(el("div", "pair"), add(el("div"), said, own.box, hint), rival);
-  add(root, idea, controls, before, legend, pair, about, tip);
+  add(root, claim, idea, controls, before, legend, pair, about, tip);
 
   // ---- one cycle ----
 
@@ -98,6 +96,7 @@ export function mount({ element, props, watch, trigger }) {
   }
 
   // Another method's cycle at the same place of the same text: the one that wrote the token after it.
+  // Returns what it gained, if it begins there, too.
   function paintRival({ at }) {
     const { method, cycles, texts } = trace.rival;
     const same = cycles.findLastIndex((cycle) => cycle.at <= at);
@@ -107,6 +106,7 @@ export function mount({ element, props, watch, trigger }) {
     const words = `${method}’s cycle ${same + 1} ${begun}: ${sentence(cycle, texts)}`;
     beside.textContent = `${words} ${took(cycle)}`;
     other.show(cycle, texts, `${method}’s draft tree`);
+    return earlier ? "" : `, ${method} ${cycle.emitted}`;
   }
 
   function show(wanted) {
@@ -119,7 +119,9 @@ export function mount({ element, props, watch, trigger }) {
     said.textContent = `${trace.method}: ${words} ${took(cycle)}`;
     paintText(cycle);
     own.show(cycle, trace.texts, "Draft tree");
-    if (trace.rival) paintRival(cycle);
+    const theirs = trace.rival ? paintRival(cycle) : "";
+    claim.textContent = `In one call of the target, ${trace.method} gains ${many(cycle.emitted, "token")}${theirs}.`;
+    pale();
     root.dataset.cycle = String(place);
     props.value = place; // the server asks for it when it looks inside the drafter
   }
@@ -127,6 +129,12 @@ export function mount({ element, props, watch, trigger }) {
   // ---- moving ----
 
   slider.addEventListener("input", () => show(Number(slider.value) - 1));
+  const pale = () => document.querySelector("#inside-found")?.classList.toggle("before", place !== looked);
+  document.addEventListener("click", ({ target }) => {
+    if (!target.closest("#inside-look")) return;
+    looked = place; // what is found below is of this cycle
+    pale();
+  });
 
   // ---- a trace comes, the tab is opened ----
 
@@ -138,25 +146,15 @@ export function mount({ element, props, watch, trigger }) {
     const cycles = many(trace.cycles.length, "cycle");
     if (!trace.rival?.cycles.length) trace.rival = null;
     const both = trace.rival ? [trace, trace.rival].map((one) => `${one.method} ${mean(one.cycles)}`).join(", ") : "";
-    const means = both && ` Tokens per cycle in the whole run: ${both}. Shown first: where they differ most, a rare case.`;
-    idea.textContent = `${cycles}, and the call for the prompt. In each cycle the drafter guesses a tree of tokens, and one call of the target keeps the path that it would write itself.${means}`;
+    const means = both && ` On average, a call gains: ${both}. Shown first: where they differ most, a rare case.`;
+    idea.textContent = `${cycles}, and the call for the prompt. In each, the drafter guesses a tree of tokens, and one call of the target keeps the path that it would write itself.${means}`;
     about.textContent = `${trace.about}; prompt ${quoted(plain(trace.prompt).trim())}`;
     slider.max = trace.cycles.length;
     other.box.hidden = !trace.rival;
     pair.classList.toggle("alone", !trace.rival);
-    offer();
+    beside.textContent = "Measure speed, in Live, adds EAGLE-2’s run.";
     show(wanted());
     pressed = null;
-  }
-
-  // Without another method's run: Live's button brings EAGLE-2's, measuring both.
-  function offer() {
-    const [ask, cancel] = ["", "-cancel"].map((end) => document.querySelector(`#measure${end}`));
-    more.hidden = Boolean(!trace || trace.rival || !ask);
-    if (!trace || trace.rival) return;
-    more.textContent = ask?.textContent.replace("Measure speed", "Run EAGLE-2") ?? "";
-    const progress = cancel && `EAGLE-2’s run is shown here when this ends. ${cancel.parentElement.firstChild.textContent}`;
-    beside.textContent = ask ? "To see EAGLE-2 here, let it run, too." : (progress ?? "");
   }
 
   // A word of the stage was pressed: its cycle is shown, also of a trace that is still to come.
@@ -182,13 +180,6 @@ export function mount({ element, props, watch, trigger }) {
     if (tab !== "inside") return;
     pressed = wantedCycle();
     if (pressed !== null && trace) show(wanted());
-    offer();
-    trigger("shown");
-  });
-  window.addEventListener("measuring", offer);
-  window.addEventListener("measured", () => {
-    if (!root.offsetParent) return; // it asks when it is opened
-    pressed = place;
     trigger("shown");
   });
   trigger("shown");

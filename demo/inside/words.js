@@ -11,8 +11,8 @@ export function sentence(cycle, texts) {
   if (!drafted) return `Nothing was drafted: the target wrote ${bonus} by itself.`;
   const accepted = cycle.path.map((node) => texts[cycle.tokens[node]]).join("");
   const kept = cycle.path.length
-    ? `${cycle.path.length} accepted (${quoted(accepted.trimStart() || accepted)}); the target’s own ${bonus} is the bonus: ${many(cycle.path.length + 1, "token")} in one call.`
-    : `none accepted: the target wrote ${bonus} instead, one token as without a drafter.`;
+    ? `${cycle.path.length} accepted (${quoted(accepted.trimStart() || accepted)}); the target’s own ${bonus} is the bonus.`
+    : `none accepted: the target wrote ${bonus} instead, as without a drafter.`;
   const cut = cycle.path.length + 1 - cycle.emitted;
   const end = cut ? ` The run ended here, so ${many(cut, "token")} ${cut === 1 ? "was" : "were"} dropped.` : "";
   return `${many(drafted, "guess", "guesses")}, ${kept}${end}`;

@@ -147,7 +147,7 @@ function gain(stage) {
   const brings = `${source} call brings ${tau.toFixed(2)} tokens, not 1`; // after the prompt’s
   const takes = (one, other) => `${one.toFixed(0)} ms, not ${other.toFixed(0)}`;
   if (own <= alone || (!measured && busy(stage))) return `${brings}. The machine was too busy to time it.`;
-  return `${brings}, but takes ${takes(own, alone)}: a token takes ${takes(own / tau, alone)}.`;
+  return `${brings}, but takes ${takes(own, alone)}, to guess and to check: ${takes(own / tau, alone)}, for a token.`;
 }
 
 // Milliseconds of a call, over a whole run.

@@ -1,6 +1,6 @@
 // In class: what the runs have shown. A table of the drafters that ran on one prompt in one step, and how
 // far their guesses were right.
-import { add, button, el, many } from "../common/static/dom.js";
+import { add, el, many } from "../common/static/dom.js";
 
 const LEVELS = 5; // that are shown
 const HEADS = ["", "tokens a call", "ms a call", "of which drafting", "ms a token", "without a drafter"];
@@ -33,9 +33,7 @@ export class Ran {
 }
 
 export class Levels {
-  /** play: plays the run. */
-  constructor(play) {
-    this.play = play;
+  constructor() {
     this.root = el("section", "levels bars", "", { ariaLabel: "Guesses that were right, by level" });
   }
 
@@ -43,7 +41,7 @@ export class Levels {
   show(cycles, all) {
     const depth = Math.min(LEVELS, Math.max(1, ...all.map(({ tree }) => tree?.path.length ?? 0)));
     this.root.replaceChildren();
-    if (!cycles.length) return add(this.root, button("quiet-button", "▶ Play: the counts come here", this.play));
+    if (!cycles.length) return add(this.root, el("p", "", "Press ▶: the counts come here."));
     for (let level = 1; level <= depth; level += 1) {
       const right = cycles.filter(({ tree }) => (tree?.path.length ?? 0) >= level).length;
       const track = add(el("div", "track"), el("span", "bar right"));

@@ -289,7 +289,6 @@ function measuring({ step, share }) {
   if (share === null) offer();
   else speed.progress(step, share);
   if (share === null && step) status(step, "done");
-  window.dispatchEvent(new Event("measuring")); // for Inside a cycle
 }
 
 function measured({ measured: found, rival }) {
@@ -299,7 +298,6 @@ function measured({ measured: found, rival }) {
   stage.headline.scrollIntoView({ block: "nearest" }); // on a phone, its button is far below
   keep();
   offer();
-  window.dispatchEvent(new Event("measured")); // for Inside a cycle
 }
 
 // ---- what outlives a reload, and what other tabs ask for ----

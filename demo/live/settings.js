@@ -14,9 +14,9 @@ export const sent = (settings) => (inClass ? { ...settings, auto_tree: false, de
 
 /** The head of the run's lines, and its order to the device. ids: the prompt's; cutAt: tokens until the cut. */
 export function order(device, settings, ids, cutAt) {
-  const { method, prompt, temperature, top_p, seed } = settings;
+  const { method, tli, prompt, temperature, top_p, seed } = settings;
   const { depth, breadth, budget } = settings.auto_tree ? device.tree : settings; // no tree sizes itself here
-  const label = document.querySelector("#method input").value;
+  const label = `${document.querySelector("#method input").value}${method === "moa" ? ` N=${tli}` : ""}`;
   const head = {
     run: String(Date.now()), method: methodOf(settings), label, prompt, colour: `var(--${method}-mark)`,
     by: `${label}, tree ${depth}-${breadth}-${budget}, drafted in this browser`, patience: PATIENCE,

@@ -10,7 +10,7 @@ import { Cycle } from "./cycle.js";
 import { busy, costs, headline, healed, plainly, remarks, rivalry } from "./headline.js";
 import { Levels, Ran } from "./ran.js";
 
-const [DRAFTED, ALONE] = ["With a drafter", "Without: the target alone"];
+const [DRAFTED, ALONE] = ["With a drafter", "Plain: the target alone"];
 const ALONE_NOW = "The connection is cut: no call of the target, so no cycle.";
 const WAITING = "Waiting for the first token.";
 const LATER = "Runs next, alone, so that neither slows the other.";
@@ -43,7 +43,7 @@ export class Stage {
     this.lanes = { drafter: this.drafter, plain: this.plain };
     this.cycle = new Cycle(() => this.#slowly());
     this.charts = new Charts();
-    [this.ran, this.levels] = [new Ran(), new Levels(() => this.#toggle())];
+    [this.ran, this.levels] = [new Ran(), new Levels()];
     add(root, add(el("div", "top"), this.headline, this.actions, add(el("div", "why"), this.costs, this.said)));
     add(root, add(el("div", "lanes"), this.drafter.root, this.plain.root, this.ran.root, this.levels.root), this.#bar());
     add(root, add(el("div", "below"), this.cycle.root, this.charts.root));

@@ -5,14 +5,14 @@ from typing import Any
 import gradio as gr
 
 from demo.common.controls import ask, control
-from demo.common.elements import call, component, plot, status_line, words
+from demo.common.elements import call, component, status_line, words
 from demo.common.figures import kept, method_of
 from demo.common.methods import RIVAL, family, label
 from demo.common.theme import DEMO
 from demo.common.tokens.view import feed_of
 from demo.engine import Engine
 from demo.live.recording import recording
-from demo.network.recorded import recorded_charts, records_html, right_answers
+from demo.network.recorded import right_answers
 from demo.session import PRIVATE, Shared
 from demo.share import load_address, share_fold
 from moa_core.bench.records import recorded
@@ -70,11 +70,6 @@ def build(shared: Shared) -> gr.Textbox | None:
         prompt = _page(shared)
     else:
         _trips()
-    if found := kept(recorded, {}):
-        with gr.Accordion("Recorded: links and cuts", open=False, elem_id="net-recorded"):
-            words(records_html(found), elem_classes="note")
-            for at, figure in enumerate(recorded_charts(found)):
-                plot(figure, elem_id=f"net-recorded-{at}")
     return prompt
 
 

@@ -15,15 +15,16 @@ export function mount({ element, props: { runs, trip: first, ratio } }) {
   const [, [plain], [streamed]] = runs;
   let before = "Recorded without a cut:";
   let drafted = false; // in this browser
+  let rough = false; // other work disturbed the run
 
   own = (needed) => {
     const [{ count, check }] = needed;
     if (check === undefined) return;
-    drafted = true;
+    [drafted, rough] = [true, needed.some(({ busy }) => busy)];
     const each = ratio * check; // on the same machine, as busy as it is
     const mine = needed.map((one) => [one.name, one.calls, one.target, one.drafting]);
     runs = [...mine, [plain, count, count * each, 0], [streamed, 1, count * each, 0]];
-    before = `${needed.some(({ busy }) => busy) ? "The server was busy: times are rough. " : ""}Your run, without the time of a cut:`;
+    before = `Your run, without the time of a cut:`;
     whence.textContent = `measured in your run, on the server and in this browser, without the time of a cut. Plain decoding was not run: as recorded, a call of it takes ${Math.round(100 * ratio)} % of the time of a check.`;
     draw();
   };
@@ -34,9 +35,11 @@ export function mount({ element, props: { runs, trip: first, ratio } }) {
     const [ours, each, stream] = [whole[0], ...whole.slice(-2)];
     element.querySelector("label span").textContent = `${trip.value} ms`;
     const here = drafted ? "is the fastest" : "would be the fastest, if this browser were as quick as that server";
-    const least = ours < stream ? `Guessing here ${here}` : "A server that streams is the fastest";
+    const quickest = ours < stream ? `Guessing here ${here}` : "A server that streams is the fastest";
+    const least = rough ? "The server was busy, so times are rough" : quickest;
     const ways = ["with the drafter here", "with the server asked for each token", "if the server streams"];
     times.replaceChildren(before, ...[ours, each, stream].map((one, at) => el("span", "", `${seconds(one)} ${ways[at]}`)));
+    bars.classList.toggle("rough", rough);
     said.textContent = `${least}. ${ours < stream ? "A stream would stop" : "But a stream stops"} at a cut; the drafter here writes on, though mostly wrong.`;
     const bar = (kind, value) => el("span", `bar ${kind}`, "", { style: `width: ${(100 * value) / Math.max(...whole)}%` });
     bars.replaceChildren(...runs.flatMap(([name, calls, target, drafting], at) => [

@@ -281,11 +281,12 @@ def headline(recording: Recording) -> str:
     """A recording's conclusion, and how it was made, as HTML."""
     first, *rest = conclusion(recording) or ["No method that drafts was measured."]
     points = "".join(f"<li>{escape(one)}</li>" for one in rest)
+    date, commit, command = (recording.results[key] for key in ("date", "commit", "command"))
     return (
         f'<div class="record-claims"><p class="conclusion">{escape(first)}</p><ul>{points}</ul>'
         f'<p class="note">{escape(made(recording))} One text at a time (batch 1).</p>'
         f"<details><summary>How it was measured</summary>"
-        f"<p>Recorded {escape(recording.date)}, commit {escape(recording.commit)}. Compare speeds "
-        f'within one recording only.</p><pre tabindex="0">{escape(recording.command)}</pre>'
+        f"<p>Recorded {escape(date[:10])}, commit {escape(commit)}. Compare speeds "
+        f'within one recording only.</p><pre tabindex="0">{escape(command)}</pre>'
         "</details></div>"
     )

@@ -8,12 +8,13 @@ import argparse
 import re
 from collections.abc import Callable, Sequence
 from functools import lru_cache, partial
+from pathlib import Path
 from typing import Any
 
 import torch
 
 from moa_core.arguments import target_of
-from moa_core.bench.methods import STREAM, Ours, Record
+from moa_core.bench.methods import Ours, Record
 from moa_core.bench.records import ALL, Row, check_out, head, select, write
 from moa_core.bench.results import aligned, grouped, shown, spread
 from moa_core.bench.run import measure
@@ -39,27 +40,36 @@ TARGET = "target"  # its own text, without a cut
 Answer = Callable[[tuple[int, ...], int], list[int]]  # to a prompt; the number is the most tokens
 
 
-def run(options: argparse.Namespace) -> None:
+def prepared(
+    options: argparse.Namespace,
+) -> tuple[Path, Target, dict[str, Stepwise], list[Prompt]]:
+    """The output file, the target, drafters that can write alone, and prompts with room for an
+    answer."""
     path, target = check_out(options.out), target_of(options)
     names = [info.name for info in bundled_drafters()]
     if options.methods is not None:
         names = listed(options.methods, known_drafters())
-    drafters: dict[str, Drafter] = {name: load_drafter(name, target) for name in names}
-    unable = [name for name, drafter in drafters.items() if not isinstance(drafter, Stepwise)]
-    if unable and options.methods is not None:
-        raise UserError(f"{unable[0]} cannot write without its target: leave it out.")
-    for name in unable:
-        del drafters[name]
+    drafters = dict[str, Stepwise]()
+    for name in names:
+        if isinstance(drafter := load_drafter(name, target), Stepwise):
+            drafters[name] = drafter
+        elif options.methods is not None:
+            raise UserError(f"{name} cannot write without its target: leave it out.")
     options.limit, options.repeat = options.limit or EACH, 1  # greedy texts do not vary
     prompts = load_suite(options.suite, options.limit)
     texts, room = suite_ids(prompts, target), target.context - options.max_new_tokens
     prompts = [one for one, ids in zip(prompts, texts, strict=True) if len(ids) < room]
     if not prompts:
         raise UserError(f"{target.name} has no room for so long an answer: ask for fewer tokens.")
+    return path, target, drafters, prompts
+
+
+def run(options: argparse.Namespace) -> None:
+    path, target, drafters, prompts = prepared(options)
     own = lru_cache(1)(partial(answer, target))  # the runs of a prompt follow one another
     asks = all(prompt.choices for prompt in prompts)  # else how much is the target's own is told
     cuts = CUTS_OF_ANSWERS if asks else CUTS
-    every = {TARGET: Vanilla(), STREAM: Vanilla(), **drafters}
+    every = {TARGET: Vanilla(), **drafters}
     methods = {
         f"{name}@{cut}": Alone(name, target, drafter, cut, own, judges=not asks)
         for name, drafter in every.items()
@@ -76,7 +86,7 @@ def run(options: argparse.Namespace) -> None:
 
 
 class Alone(Ours):
-    """A drafter's text from a cut on. `target` goes on itself; a stream is silent.
+    """A drafter's text from a cut on. `target` goes on itself.
 
     own     the target's answer
     judges  whether the target scores the text
@@ -94,8 +104,8 @@ class Alone(Ours):
         most = settings.max_new_tokens
         own = self._own(tuple(ids), most)
         known = max(1, round(self._cut * len(own)))  # tokens that were verified before the cut
-        offline = own[known:] if self.name == TARGET else []
-        if not isinstance(self.drafter, Vanilla):
+        offline = own[known:]
+        if self.name != TARGET:
             text = [*ids, *own[: known - 1]]
             offline = alone(self.target, self.drafter, text, most - known + 1)
         if not self._judges:

@@ -65,18 +65,6 @@ class Recording:
     def target(self) -> str:
         return str(self.results["target"]["name"])
 
-    @property
-    def date(self) -> str:
-        return str(self.results["date"]).partition("T")[0]
-
-    @property
-    def commit(self) -> str:
-        return str(self.results["commit"])
-
-    @property
-    def command(self) -> str:
-        return str(self.results.get("command", "not recorded"))
-
     def figures(self, method: str, kind: str | None = None) -> dict[str, Any]:
         """A method's figures over all prompts or one kind; empty if unknown."""
         whole = self.methods.get(method, {})

@@ -31,6 +31,7 @@ PROCESSORS = {
     "AVX512-VNNI, again": "programs",
     "AVX2": "avx2",
 }  # recordings on each
+HOW = "forced", "live"
 WORDS = {16_384: "{}-16384", 8_192: "{}-8192", 4_096: "{}"}  # drafters by their words
 BLOCK = re.compile(r"(<!-- table: (\w+) -->\n\n?).*?(\n?<!-- end -->)", re.S)
 
@@ -239,6 +240,17 @@ def positions() -> Rows:
     return by_method(_drafting("same-tree"), columns)
 
 
+def forced() -> Rows:
+    """Share of a chain's drafts that are right, by place: fed the target's own text, and live."""
+    found = Methods()
+    for row in read(FOLDER / "forced.json")["rows"]:
+        found[row["method"]] = {
+            (how, at): share for how in HOW for at, share in enumerate(row[how])
+        }
+    columns = [(f"{at + 1}, {how}", found, figure((how, at))) for at in range(5) for how in HOW]
+    return by_method(found, columns)
+
+
 def every_prompt() -> Rows:
     """Tau on all prompts of the six question sets, and on those of each set."""
     of = _file("every-prompt")
@@ -267,7 +279,7 @@ def contexts() -> Rows:
 
 TABLES = {of.__name__: of for of in (
     overall, processors, same_tree, auto_trees, programs, words, amx, avx2, tandem, chains, cycles,
-    positions, every_prompt, contexts, delays, offline, answers,
+    positions, forced, every_prompt, contexts, delays, offline, answers,
 )}  # fmt: skip
 
 

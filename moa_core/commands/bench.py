@@ -11,7 +11,7 @@ from moa_core.arguments import add_target, check_folder, path
 from moa_core.errors import UserError
 from moa_core.runtime import use_threads
 
-MODES = ("link", "offline")  # each a run of its own, and a module of bench
+MODES = ("link", "offline", "forced")  # each a run of its own, and a module of bench
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -35,8 +35,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "5-4-11 for all, so that acceptance lengths can be compared; or depth-breadth-budget for "
         "all. Default over a link: same")
     add("--threads", type=int, help="CPU threads; default: one for each core")
-    add("--out", type=path, help="folder for results.json and summary.json; FILE.json with --link "
-        "and --offline")
+    add("--out", type=path, help="folder for results.json and summary.json; FILE.json with --link, "
+        "--offline and --forced")
 
     add = parser.add_argument_group("a server and its client", "two processes, the link emulated; "
                                     "--out FILE.json").add_argument
@@ -45,6 +45,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
     add = parser.add_argument_group("a client alone", "--out FILE.json").add_argument
     add("--offline", action="store_true", help="what drafters write once the link is cut for ever")
+    add("--forced", action="store_true", help="how often drafts are right if they are fed the "
+        "target's own text, and if they are fed their own")
     # fmt: on
 
 
@@ -68,7 +70,8 @@ def _check(options: argparse.Namespace, modes: list[str]) -> None:
         raise UserError(f"Choose one of --{' and --'.join(modes)}: each is a run of its own.")
     if modes and (options.preset or options.bits):
         raise UserError("--preset and --load-in-... are for the usual benchmark.")
-    if options.offline and (options.tree or options.temperature or options.ignore_eos):
+    alone = options.offline or options.forced
+    if alone and (options.tree or options.temperature or options.ignore_eos):
         raise UserError(
             "What drafters write alone is greedy: leave out --tree, --temperature and --ignore-eos."
         )

@@ -6,7 +6,7 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 from numbers import Real
-from typing import TYPE_CHECKING, NamedTuple, cast
+from typing import NamedTuple, cast
 
 import torch
 from torch import Tensor
@@ -19,9 +19,6 @@ from transformers import (
 
 from moa_core.decoding.tree import DraftTree
 from moa_core.errors import UserError, is_whole
-
-if TYPE_CHECKING:
-    from moa_core.model.target import Target
 
 COLDEST = 1e-6  # below this, decoding is greedy: logits would overflow
 
@@ -130,37 +127,7 @@ def walk(tree: DraftTree, choices: Sequence[int]) -> tuple[tuple[int, ...], int]
     return tuple(path), choices[node]
 
 
-@dataclass(frozen=True)
-class Exactness:
-    """How a text compares with plain decoding of the same prompt.
-
-    at   index in the output of the first token that differs; None if there is none
-    gap  logit of plain decoding's token there minus that of ours, in a forward over the text alone;
-         near 0, rounding decided a tie
-    """
-
-    at: int | None
-    gap: float | None
-
-    @property
-    def same(self) -> bool:
-        return self.at is None
-
-
 def first_difference(ours: Sequence[int], plain: Sequence[int]) -> int | None:
     """Index of the first token that differs; None if one text is a prefix of the other."""
     pairs = zip(ours, plain, strict=False)
     return next((place for place, (one, other) in enumerate(pairs) if one != other), None)
-
-
-@torch.inference_mode()
-def compare_with_plain(
-    target: Target, prompt_ids: Sequence[int], ours: Sequence[int], plain: Sequence[int]
-) -> Exactness:
-    """Compare output ids with plain decoding's. If one is a prefix of the other, they agree."""
-    at = first_difference(ours, plain)
-    if at is None:
-        return Exactness(None, None)
-    text = [*prompt_ids, *plain[:at]]
-    logits, _ = target.fork().prefill(text, len(text))
-    return Exactness(at, float(logits[plain[at]].float() - logits[ours[at]].float()))

@@ -199,6 +199,8 @@ class Eagle3Drafter(FeatureDrafter):
             raise UserError(f"{name} drafts several tokens at once (P-EAGLE): not supported.")
         if any(part in key for key in tensors for part in ("layers.1.", "midlayers.")):
             raise UserError(f"{name} has more than one layer; EAGLE-3 heads have one.")
+        if f"{MIDLAYER}.self_attn.o_proj.bias" in tensors:
+            raise UserError(f"{name} has a bias in o_proj: not supported.")
         width, joined = tensors["fc.weight"].shape
         layer = files.layer(MIDLAYER, files.value("num_attention_heads", Whole))
         features = files.value("target_hidden_size", Whole, config.hidden_size)

@@ -113,13 +113,14 @@ def keep(pieces: Iterable[Piece], folder: Path) -> None:
     """Write the files in these pieces into a folder, all or none."""
     written = 0
     with making(folder) as new:
+        free = shutil.disk_usage(new).free  # before anything is written
         for piece in pieces:
             if not piece.name:
                 break
             path = new / piece.name
             if "\0" in piece.name or path.resolve().parent != new.resolve():
                 raise UserError("The server sent a file that belongs elsewhere; it was not kept.")
-            if written + len(piece.data) > min(piece.total, shutil.disk_usage(new).free):
+            if written + len(piece.data) > min(piece.total, free):
                 raise UserError(
                     "The server sent more than it said, or more than fits here; it was not kept."
                 )

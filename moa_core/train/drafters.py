@@ -65,8 +65,8 @@ class Plan:
 
     prompts: Path
     methods: tuple[str, ...] = ("moa-n0", "moa-n1", "eagle2")
-    rows: int = 16
-    row_length: int = 1024
+    rows: int = 8
+    row_length: int = 512
     own_tokens: int = 1_000_000
     words: int = 0
     start: Path | None = None
@@ -199,7 +199,9 @@ def _same_words(drafters: Mapping[str, Trained], path: Path) -> Tensor | None:
     if len(found) > 1:
         raise UserError("These drafters draft different tokens: go on with each by itself.")
     words = next(iter(found.values()))
-    if words is not None:
+    if words is None:
+        path.unlink(missing_ok=True)  # of a run before
+    else:
         np.save(path, words.cpu().numpy())
     return words
 

@@ -19,7 +19,7 @@ def keep_words(folder: Path, text: Path, count: int, out: Path) -> list[str]:
 
     text   a training run's answers
     count  D, the words to keep
-    UserError if there is no drafter, or one with fewer words
+    UserError if there is no drafter, or one with fewer words or a head of its own
     """
     names = sorted(one.parent.name for one in folder.glob("*/model.safetensors"))
     if not names:
@@ -29,6 +29,8 @@ def keep_words(folder: Path, text: Path, count: int, out: Path) -> list[str]:
         config, tensors = read_config(folder / name), read_tensors(folder / name)
         offsets = tensors.get("d2t", torch.zeros(config["vocab_size"], dtype=torch.int))
         words = (offsets + torch.arange(len(offsets))).numpy()
+        if "lm_head.weight" in tensors:
+            raise UserError(f"{name} has a head of its own, so its words cannot be fewer.")
         if count > len(words):
             raise UserError(f"{name} drafts {len(words):,} words: fewer than {count:,}.")
         frequency = np.bincount(told, minlength=config["vocab_size"])[words]

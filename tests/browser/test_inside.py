@@ -41,6 +41,7 @@ PATHS = """async () => {
       rows: top.size,
       root: document.querySelector('.inside-view .own .node.root text').textContent,
       sentence: document.querySelector('.inside-view .sentence').textContent,
+      claim: document.querySelector('.inside-view .conclusion').textContent,
     });
   }
   return found;
@@ -120,8 +121,8 @@ def test_the_kept_paths_of_all_trees_are_the_text(page, known):
         kept = [*(drafted.tree.tokens[node] for node in verified.path), verified.bonus]
         assert path["tokens"] == [spaced(words.alone(token)) for token in kept]
         assert path["kinds"] == ["accepted"] * len(verified.path) + ["bonus"]
-        gained = f": {verified.gained} tokens" if verified.path else "as without a drafter"
-        assert path["rows"] == 1 and gained in path["sentence"]
+        assert path["rows"] == 1 and f" gains {len(verified.emitted)} token" in path["claim"]
+        assert bool(verified.path) != ("as without a drafter" in path["sentence"])
     whole = paths[0]["root"] + "".join(token for path in paths for token in path["tokens"])
     flat = re.sub(r"[\s␣↵]", "", text)
     whole = re.sub(r"[␣↵]", "", whole)
@@ -230,6 +231,16 @@ def test_arrow_keys_move_between_nodes_of_the_tree(page, known):
     assert "the newest token" in page.evaluate(name)
 
 
+def test_attention_is_pale_beside_another_cycle(page, known):
+    for place in (2, 3):
+        show(page, place)
+        page.click("#inside-look")
+        page.wait_for_selector(f"#inside-told .conclusion:has-text('Cycle {place + 1}: ')")
+        assert not page.locator("#inside-found.before").count()
+        show(page, place + 1)
+        assert page.locator("#inside-found.before").count()
+
+
 def test_other_methods_have_no_lsa_and_their_trees_are_drawn(page):
     for method in ("EAGLE-2", "Plain"):
         open_tab(page, "Live")
@@ -242,14 +253,13 @@ def test_other_methods_have_no_lsa_and_their_trees_are_drawn(page):
     assert page.locator(NODE).count() == 2
 
 
-def test_eagle_2_runs_beside_a_visitors_run_without_leaving_the_tab(page):
+def test_measuring_a_run_in_live_brings_eagle_2s_cycles(page):
     open_tab(page, "Live")
     choose(page, "MoA")
     run_live(page)
-    page.wait_for_selector(".inside-view .rival .sentence:has-text('let it run')")
-    show(page, 3)
-    page.get_by_role("button", name="Run EAGLE-2").click()
-    page.wait_for_selector(".rival .sentence:has-text('Measuring speed')")
-    said = ".inside-view .rival .sentence:has-text('EAGLE-2’s cycle')"
-    page.wait_for_selector(said, timeout=180_000)
-    assert cycle(page) == 3
+    page.wait_for_selector(".inside-view .rival .sentence:has-text('Measure speed')")
+    open_tab(page, "Live")
+    page.click("#measure")
+    page.wait_for_selector("#charts .about:has-text('Measured')", timeout=180_000)
+    open_tab(page, "Inside a cycle")
+    page.wait_for_selector(".inside-view .rival .sentence:has-text('EAGLE-2’s cycle')")

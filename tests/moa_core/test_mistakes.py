@@ -55,6 +55,8 @@ MISTAKES = {  # a command, and for each way to go on: what the sentence must con
         ("--offline --out {here}/out.json --tree 5-4-11", "leave out --tree, --temperature"),
         ("--offline --out {here}/out.json --ignore-eos", "leave out --tree, --temperature"),
         ("--offline --out {here}/out.csv", "--out FILE.json"),
+        ("--forced", "--out FILE.json"),
+        ("--forced --out {here}/out.json --tree 5-4-11", "leave out --tree, --temperature"),
         ("--offline --out {here}/out.json --methods ,", "at least one"),
         ("--offline --out {here}/out.json --methods ngram", "ngram cannot write"),
         (

@@ -8,7 +8,6 @@ from demo.compare.run import Comparison
 from demo.engine import Request
 from moa_core.decoding.trace import Drafted, Finished, Prefilled, Trace, Verified
 from moa_core.decoding.tree import DraftTree, TreeSettings
-from moa_core.decoding.verify import Sampling
 
 TREE = TreeSettings(3, 2, 4)
 
@@ -38,14 +37,14 @@ def trace_of(gained, pace=0.1, drafted=4, ids=None):
     return Trace(about, [*events, Finished("length", seconds)])
 
 
-def comparison_of(reference=None, sampling=None, **traces):
+def comparison_of(reference=None, **traces):
     """A finished comparison: traces by method (moa_n1 for moa-n1)."""
     named = {name.replace("_", "-"): found for name, found in traces.items()}
     repeats = max(len(found) for found in named.values())
     for name, found in named.items():
         for trace in found:
             trace.about["method"] = name
-    asked, methods = Request("Hi", sampling=sampling or Sampling()), tuple(named)
+    asked, methods = Request("Hi"), tuple(named)
     return Comparison(
         asked=asked, methods=methods, traces=named, repeats=repeats, reference=reference
     )
@@ -64,6 +63,6 @@ def row_of(method, tau=(2.0,) * 3, rate=(100.0,) * 3):
     """A row of three runs: tau and rate as (middle, low, high), None for unmeasured."""
     return Row(
         method, 3, trace_of([2] * 30), tau=tau and Spread(*tau), rate=rate and Spread(*rate),
-        decoding=rate and Spread(*rate), same=True, differs=None, gap=None,
+        decoding=rate and Spread(*rate), same=True, differs=None,
         tree=None if method == "vanilla" else TREE,
     )  # fmt: skip

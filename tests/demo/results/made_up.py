@@ -29,7 +29,7 @@ def recording(name="Made up", dtype="float32", processor="Abacus", **methods):
     results = {
         "version": 1, "settings": {"repeat": 1}, "target": {"name": "tiny", "dtype": dtype},
         "machine": {"device": "cpu", "processor": processor, "threads": 2},
-        "commit": "abc1234", "date": "2026-11-20T08:00:00+00:00",
+        "commit": "abc1234", "date": "2026-11-20T08:00:00+00:00", "command": "python -m there",
         "methods": {key.replace("_", "-"): value for key, value in found.items()},
     }  # fmt: skip
     return Recording(name, results)

@@ -59,9 +59,9 @@ def test_a_recording_is_named_and_described_in_plain_words():
 
 def test_the_headline_says_what_when_where_and_how_and_escapes_it():
     hostile = "<script>alert(1)</script>"
-    ONE.results["command"] = "python -m moa_core bench --limit 2 --out there"
     words = headline(ONE)
-    for part in (ONE.name, ONE.date, ONE.machine, ONE.precision, ONE.commit, ONE.command):
+    date, *more = (ONE.results[key] for key in ("date", "commit", "command"))
+    for part in (ONE.name, ONE.machine, ONE.precision, date[:10], *more):
         assert part in words
     odd = recording(hostile, hostile, hostile, **{hostile: figures(2, 9, kinds=(hostile,))})
     odd.results.update(command=hostile, commit=hostile, date=hostile)

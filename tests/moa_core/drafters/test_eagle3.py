@@ -194,6 +194,7 @@ def test_layers_are_those_of_the_config(named, read, target, tmp_path):
         ({"eagle_aux_hidden_state_layer_ids": [2, 4]}, {}, "reads 3 of the target's layers"),
         ({}, {"mask_hidden": torch.zeros(E)}, "P-EAGLE"),
         ({}, {"layers.1.hidden_norm.weight": torch.zeros(E)}, "more than one layer"),
+        ({}, {"midlayer.self_attn.o_proj.bias": torch.zeros(E)}, "bias in o_proj"),
         ({}, {"d2t": torch.full((WORDS,), V)}, "vocabulary does not have"),
         ({}, {"d2t": torch.zeros(3, dtype=torch.long)}, "does not fit"),
         ({"vocab_size": V + 1}, {}, "vocabulary is 65"),

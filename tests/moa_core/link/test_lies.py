@@ -240,6 +240,14 @@ def test_what_does_not_belong_or_fit_here_is_not_kept(sent, words, tmp_path, mon
     assert not [*tmp_path.rglob("x"), *tmp_path.rglob("kept*"), *(tmp_path / "a").iterdir()]
 
 
+def test_what_just_fits_is_kept(tmp_path, monkeypatch):
+    free = iter([150, 50, 10])  # less, once something is written
+    monkeypatch.setattr("shutil.disk_usage", lambda place: SimpleNamespace(free=next(free)))
+    pieces = [wire.Piece("model", bytes(count), 140) for count in (100, 40)]
+    keep([*pieces, wire.Piece("", b"", 140)], tmp_path / "kept")
+    assert (tmp_path / "kept" / "model").stat().st_size == 140
+
+
 def test_files_are_packed_once_for_all_and_go_with_the_server(monkeypatch):
     write = Mock(wraps=client_weights.write)
     monkeypatch.setattr(client_weights, "write", write)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 import torch
-from safetensors.torch import load_file
+from safetensors.torch import load_file, save_file
 
 from moa_core.decoding.trace import Trace
 from moa_core.decoding.tree import TreeSettings
@@ -160,3 +160,7 @@ def test_trained_drafters_keep_their_weights_and_the_most_frequent_of_their_word
         keep_words(tmp_path / "fewer", own, 13, tmp_path / "more")
     with pytest.raises(UserError, match="holds no folders of drafters"):
         keep_words(tmp_path / "none", own, 13, tmp_path / "more")
+    file = out / METHODS[0] / "model.safetensors"
+    save_file(load_file(file) | {"lm_head.weight": torch.zeros(60, 8)}, file)
+    with pytest.raises(UserError, match=f"{METHODS[0]} has a head of its own"):
+        keep_words(out, own, 12, tmp_path / "more")
