@@ -65,6 +65,18 @@ def _each(recording: Recording, value: Callable[[dict[str, Any]], Any]) -> dict[
     return {name: known for name, found in methods if (known := value(found))}
 
 
+def ahead(found: Row) -> go.Figure:
+    """The share of right guesses of each method by their place in a row."""
+    rows = [
+        {"method": row["method"], "place": place, "right": 100 * share}
+        for row in found["rows"]
+        for place, share in enumerate(row["forced"], 1)
+    ]
+    title, axis = "Right guesses by place", "place of the guess in a row"
+    drawn = lines(rows, "place", "right", title, axis, "% right")
+    return drawn.update_xaxes(dtick=1).update_yaxes(rangemode="tozero")
+
+
 def learning(found: Row) -> go.Figure:
     """τ of each method by the updates of its training."""
     return lines(found["rows"], "updates", "tau", TAU[0], "training updates", "τ")

@@ -1,7 +1,7 @@
 """The Benchmarks tab: recorded results and, separately, the paper's."""
 
 from dataclasses import replace
-from html import escape
+from functools import partial
 from typing import Any
 
 import gradio as gr
@@ -9,9 +9,9 @@ import gradio as gr
 from demo.common.elements import plot, words
 from demo.common.figures import kept, many
 from demo.results import table as texts
-from demo.results.charts import CHARTS, learning
+from demo.results.charts import CHARTS, ahead, learning
 from demo.session import PRIVATE, Shared, show_results
-from moa_core.bench.records import FOLDER, Recording, read, recordings
+from moa_core.bench.records import FOLDER, Recording, Row, read, recordings
 
 ID, TITLE = "benchmarks", "Benchmarks"
 NOTHING = (
@@ -28,9 +28,10 @@ def build(_: Shared) -> None:
         words(texts.beside(), elem_id="bench-paper")
     else:
         _recorded(there)
-    path = FOLDER / "learning.json"
-    if path.exists() and (trained := kept(lambda: read(path), None)):
-        _learning(trained)
+    for name, show in {"forced": _ahead, "learning": _learning}.items():
+        path = FOLDER / f"{name}.json"
+        if path.exists() and (found := kept(partial(read, path), None)):
+            show(found)
 
 
 def _recorded(there: list[Recording]) -> None:
@@ -68,14 +69,18 @@ def _plot(recording: Recording, name: str) -> gr.Plot:
     return made
 
 
-def _learning(trained: dict[str, Any]) -> None:
+def _ahead(found: Row) -> None:
+    words(texts.ahead(found), elem_id="bench-ahead")
+    plot(ahead(found), elem_id="ahead")
+
+
+def _learning(trained: Row) -> None:
     with gr.Accordion("How fast each method learns", open=False, elem_id="bench-learning"):
         plot(learning(trained), elem_id="learning")
         times = many(len({row["updates"] for row in trained["rows"]}), "time")
         words(
             f"<p>One training of all on the same text, measured {times} with one tree: differences "
-            "below 0.1 mean little.</p><details><summary>Command</summary>"
-            f"<pre tabindex='0'>{escape(str(trained['command']))}</pre></details>",
+            f"below 0.1 mean little.</p>{texts.command(trained)}",
             elem_classes="note",
         )
 

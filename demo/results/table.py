@@ -9,10 +9,11 @@ import pandas as pd
 from pandas.io.formats.style import Styler
 
 from demo.common.figures import listed, many, name_of
+from demo.common.methods import RIVAL
 from demo.live.recording import recording as live
 from moa_core.bench.methods import PEERS
 from moa_core.bench.paper import Cell, published, ratio
-from moa_core.bench.records import Recording
+from moa_core.bench.records import Recording, Row
 from moa_core.bench.results import tree_text
 from moa_core.bench.tables import SETS
 from moa_core.drafters.names import LOOKUP, NGRAM, VANILLA, family, label
@@ -290,3 +291,25 @@ def headline(recording: Recording) -> str:
         f'within one recording only.</p><pre tabindex="0">{escape(command)}</pre>'
         "</details></div>"
     )
+
+
+def ahead(found: Row) -> str:
+    """How far ahead MoA and EAGLE-2 guess right, as HTML."""
+    shares = {row["method"]: row["forced"] for row in found["rows"]}
+    mine = next((name for name in shares if family(name) == "moa"), "")
+    ends = [
+        f"{label(name)} falls from {100 * shares[name][0]:.0f} to {100 * shares[name][-1]:.0f} %"
+        for name in (mine, RIVAL)
+        if name in shares
+    ]
+    return f"""<h2>How far ahead a drafter sees</h2>
+<p>If each guess is fed the target’s own text before it, how many are right? From the first guess in
+a row to the last, {"; ".join(ends)}. MoA is trained to guess several words from a memory that ends,
+EAGLE-2 to guess one. When drafting, guesses are fed guesses, so a wrong one spoils those after
+it.</p><div class="note">{command(found)}</div>"""
+
+
+def command(found: Row) -> str:
+    """How a recording was made, folded, as HTML."""
+    told = escape(str(found["command"]))
+    return f"<details><summary>Command</summary><pre tabindex='0'>{told}</pre></details>"

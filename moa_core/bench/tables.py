@@ -247,7 +247,7 @@ def forced() -> Rows:
         found[row["method"]] = {
             (how, at): share for how in HOW for at, share in enumerate(row[how])
         }
-    columns = [(f"{at + 1}, {how}", found, figure((how, at))) for at in range(5) for how in HOW]
+    columns = [(f"{how}, {at + 1}", found, figure((how, at))) for how in HOW for at in range(5)]
     return by_method(found, columns)
 
 

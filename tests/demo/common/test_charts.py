@@ -6,8 +6,9 @@ from demo.compare.bench import charts
 from demo.compare.rows import rows
 from demo.inside.charts import grouped, layers_read, text_read
 from demo.network.recorded import right_answers
+from demo.results import table as texts
 from demo.results.charts import CHARTS as RESULTS
-from demo.results.charts import learning
+from demo.results.charts import ahead, learning
 from tests.demo.compare.comparisons import usual_comparison
 from tests.demo.results.made_up import figures, recording
 
@@ -84,6 +85,20 @@ def test_learning_is_a_line_for_each_method_over_updates():
     figure = learning({"rows": rows})
     assert [list(one.x) for one in figure.data] == [[50, 100]] * 2
     assert "MoA N=1 from 1.25 to 2.5" in figure.layout.meta["words"]
+
+
+def test_right_guesses_are_a_line_for_each_method_over_their_places():
+    rows = [{"method": "eagle2", "forced": [0.42, 0.1]}, {"method": "moa-n0", "forced": [0.4, 0.3]}]
+    found = {"rows": rows, "command": "python <there>"}
+    figure = ahead(found)
+    assert [(list(one.x), list(one.y)) for one in figure.data] == [
+        ([1, 2], [pytest.approx(42), 10]), ([1, 2], [40, 30]),
+    ]  # fmt: skip
+    told = texts.ahead(found)
+    assert "MoA N=0 falls from 40 to 30 %; EAGLE-2 falls from 42 to 10 %." in told
+    assert (
+        "python &lt;there&gt;" in told
+    )
 
 
 def test_acceptance_in_percent_and_nothing_where_no_path_reached():
