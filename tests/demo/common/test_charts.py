@@ -96,9 +96,7 @@ def test_right_guesses_are_a_line_for_each_method_over_their_places():
     ]  # fmt: skip
     told = texts.ahead(found)
     assert "MoA N=0 falls from 40 to 30 %; EAGLE-2 falls from 42 to 10 %." in told
-    assert (
-        "python &lt;there&gt;" in told
-    )
+    assert "python &lt;there&gt;" in told
 
 
 def test_acceptance_in_percent_and_nothing_where_no_path_reached():
