@@ -122,7 +122,11 @@ def verdict(rows: Sequence[Row], recorded: bool = False) -> list[str]:
     sized = any(row.tree and row.tree.auto and row.tau and row.tau.known for row in drafting)
     varies = ["trees adapt to measured times, so tokens per call vary"] * sized
     if not recorded and (worst := unsteady(measured)):
-        first = f"{_saved(measured)}. Speed: this machine was too busy to tell."
+        ahead = [row.label for row in drafting if plain and row.rate and row.rate.low > plain.high]
+        were = "was" if len(ahead) == 1 else "were"
+        sure = f"{listed(ahead)} {were} faster than plain in every run, but " * bool(ahead)
+        first = f"{_saved(measured)}. Speed: {sure}this machine was too busy to tell"
+        first += " how much." if ahead else "."
         apart = f"one method’s times differ {worst:.1f}-fold: compare again"
         return [first, apart, *varies, _texts(measured)]
     saved = _saved(measured)
@@ -130,8 +134,16 @@ def verdict(rows: Sequence[Row], recorded: bool = False) -> list[str]:
 
 
 def _saved(measured: Sequence[Row]) -> str:
-    calls = [f"{row.label} {row.trace.target_calls}" for row in measured]
-    return f"Model calls: {listed(calls)}"
+    return f"Model calls: {listed([f'{row.label} {_calls(row)}' for row in measured])}"
+
+
+def _calls(row: Row) -> str:
+    """Of its runs, from the fewest to the most."""
+    counts = [row.trace.target_calls]
+    if row.tau and row.tau.known:
+        after = len(row.trace.output_ids) - 1  # tokens that calls after the prompt's bring
+        counts = [1 + round(after / tau) for tau in (row.tau.high, row.tau.low)]
+    return " to ".join(map(str, dict.fromkeys(counts)))
 
 
 def _speed(measured: Sequence[Row]) -> str:

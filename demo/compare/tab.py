@@ -88,9 +88,8 @@ def build(shared: Shared) -> gr.Textbox:
 def _fastest(recorded: Recording | None) -> str:
     if not recorded:
         return ""
-    return (
-        f" In Benchmarks, the fastest is {label(next(iter(recorded.methods)))}: show all methods."
-    )
+    name = label(next(iter(recorded.methods))).replace("-", "\u2011")
+    return f" In Benchmarks, the fastest is {name}: show all methods."
 
 
 def _named(engine: Engine, target: str = "") -> list[tuple[str, str]]:

@@ -96,7 +96,7 @@ def _open(engine: Engine, shown: Pair | None, mine: str, rival: str) -> tuple[An
             return say("Press Run in Live first: its cycles are then shown here."), *(skip,) * 6
         if shown and pair == shown:
             return (skip,) * 7
-        whose = "The newest run in Live" if mine else "A recorded run"
+        whose = "The newest run in Live" if mine else "A recorded run (yours: press Run in Live)"
         view, reason = packed(*pair, whose), refusal(engine, pair[0])
     except UserError as error:
         return say(str(error), "error"), *(skip,) * 6

@@ -1,7 +1,7 @@
 // Moving between the cycles of a trace. `props.trace` is the JSON of demo/inside/view.py, `props.value`
 // the place of the cycle that is shown.
 import { add, button, clamped, el, many, quoted, tipBox } from "../common/static/dom.js";
-import { onTab, showResults } from "../common/static/page.js";
+import { onTab } from "../common/static/page.js";
 import { legendOf, mark } from "../common/tokens/view.js";
 import { wantedCycle } from "../live/run.js";
 import { Pointed } from "./pointed.js";
@@ -31,12 +31,6 @@ export function mount({ element, props, watch, trigger }) {
   const on = step("›", "Next cycle", 1);
   const slider = el("input", "", "", { type: "range", min: 1, step: 1, ariaLabel: "Cycle" });
   const count = el("output", "count", "", { ariaLive: "polite" });
-  const press = (place) => document.querySelector(place)?.click();
-  const lookIn = () => {
-    press("#inside-look");
-    showResults("inside-ask"); // where its status is told
-  };
-  const look = button("quiet-button look", "Look inside ↓", lookIn, { ariaLabel: "Look inside the drafter" });
   let templated = false; // whether the chat template's words around the prompt are shown
   const plain = (prompt) => prompt.replace(/^[^]*<\|im_start\|>user\n/, "").replace(/<\|im_end\|>[^]*$/, "\n");
   const template = button("quiet-button", "Chat template", () => {
@@ -44,7 +38,7 @@ export function mount({ element, props, watch, trigger }) {
     show(place);
     if (templated) before.scrollTop = 0; // where the prompt is
   }, { ariaPressed: false });
-  const controls = add(el("div", "controls"), back, on, slider, count, look, template);
+  const controls = add(el("div", "controls"), back, on, slider, count, template);
   const about = el("p", "hint");
   const said = el("p", "sentence");
   const called = "The end of the text, with the tokens that this cycle added";
@@ -106,7 +100,7 @@ export function mount({ element, props, watch, trigger }) {
     const words = `${method}’s cycle ${same + 1} ${begun}: ${sentence(cycle, texts)}`;
     beside.textContent = `${words} ${took(cycle)}`;
     other.show(cycle, texts, `${method}’s draft tree`);
-    return earlier ? "" : `, ${method} ${cycle.emitted}`;
+    return earlier ? "" : ` and ${method} gains ${cycle.emitted}`;
   }
 
   function show(wanted) {

@@ -29,7 +29,7 @@ export function costs(stage) {
 /** How the run ended, and with what it was drafted. */
 export function remarks({ drafter, complete }) {
   if (drafter.view.link && drafter.root.dataset.link !== "lost") return [];
-  const by = drafter.head?.by.replace(AUTO, "trees adapt to measured times, so calls vary");
+  const by = drafter.head?.by.replace(AUTO, "trees adapt, so calls vary");
   return [complete && repeats(drafter.view.written), ENDINGS[drafter.ended?.end], by].filter(Boolean);
 }
 
@@ -105,10 +105,10 @@ function once(stage) {
   return [` This run: ${over < 0.87 ? "slower" : over > 1.15 ? "faster" : "about as fast"}, ${rates(stage)}${cut}.`];
 }
 
-/** Whether other work disturbed the runs: checking a tree was cheaper than one word, the same prompt took
+/** Whether other work disturbed single runs: checking a tree was cheaper than one word, the same prompt took
  *  one of them far longer, or its calls, which cost about the same, did not. */
-export function busy({ drafter, plain }) {
-  if (drafter.ms === null || plain.ms === null) return false;
+export function busy({ drafter, plain, measured }) {
+  if (measured || drafter.ms === null || plain.ms === null) return false;
   const [one, other] = [drafter, plain].map(({ points }) => points[0]?.[1]);
   const apart = !drafter.arrival && Math.abs(one - other) > 0.2 * Math.max(drafter.seconds, plain.seconds);
   return drafter.ms <= plain.ms || apart || drafter.unsteady || plain.unsteady;
@@ -134,19 +134,15 @@ function repeats(written) {
 /** What a cut did, once the run is over. */
 export const healed = ({ view }) => view.link.replace("The connection is back. ", "");
 
-// Why fewer calls are not as much faster: of several runs each, as the charts have them, or of one run.
+// Why fewer calls are not as much faster.
 function gain(stage) {
-  const { drafter, plain, measured } = stage;
-  if (drafter.head.method === "vanilla") return "";
-  const lanes = measured?.lanes ?? [];
-  const [ours, theirs] = [drafter.head.method, "vanilla"].map((name) => lanes.find(({ method }) => method === name));
-  const [own, alone] = ours && theirs ? [ours, theirs].map(call) : [drafter.ms, plain.ms];
-  if (own === null || alone === null) return "";
-  const tau = ours?.tau ?? drafter.tau;
-  const source = ours && theirs && stage.frame.dataset.run !== "recorded" ? `Measured in ${measured.runs} more runs: a` : "A";
-  const brings = `${source} call brings ${tau.toFixed(2)} tokens, not 1`; // after the prompt’s
+  const { drafter, plain } = stage;
+  const { ms: own, tau } = drafter;
+  const { ms: alone } = plain;
+  if (drafter.head.method === "vanilla" || own === null || alone === null) return "";
+  const brings = `A call brings ${tau.toFixed(2)} tokens, not 1`; // after the prompt’s
   const takes = (one, other) => `${one.toFixed(0)} ms, not ${other.toFixed(0)}`;
-  if (own <= alone || (!measured && busy(stage))) return `${brings}. The machine was too busy to time it.`;
+  if (own <= alone || busy(stage)) return `${brings}, but takes longer, to guess and to check. The machine was too busy to tell how long.`;
   return `${brings}, but takes ${takes(own, alone)}, to guess and to check: ${takes(own / tau, alone)}, for a token.`;
 }
 

@@ -8,7 +8,8 @@ The page says, in JSON:
     {"do": "stop"}, {"do": "cut"}, {"do": "mend"}
 and hears
     the lines of a run, with its "lane" (common/tokens/view.py), then {"lane", "trace": text}
-    {"step": words, "share": done}, then {"measured": {...}}     (live/measure.py)
+    {"step": words, "share": done}, then {"measured": {...}, "rival": text} (live/measure.py) with
+        "lines" and "traces" of both lanes: their median runs
     {"said": words, "kind": as of a status line}
     {"alive": 1}                            every second, so that silence means loss
 """
@@ -26,6 +27,7 @@ from starlette.requests import HTTPConnection
 from starlette.routing import WebSocketRoute
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
+from demo.common.charts import middle
 from demo.common.figures import method_of
 from demo.common.measure import Measured, measure
 from demo.common.tokens.view import Feed, feed_of, paced
@@ -242,8 +244,15 @@ class Visitor:
             while others and not stop():
                 say({"step": GAVE_WAY, "share": share})
                 sleep(ALIVE)
-        found = figures(request.method, measured.traces)
-        for trace in (rivals := measured.traces.get("eagle2", []))[:1]:
+        runs = {name: middle(traces) for name, traces in measured.traces.items()}
+        for trace in runs.values():
             record_words(trace, tokenizer_of(engine.target(request.target)))
-        rival = rivals[0].to_json() if rivals and request.method != "eagle2" else None
-        say({"measured": found, "rival": rival})
+        lanes = {"drafter": runs[request.method], "plain": runs["vanilla"]}
+        rival = (
+            runs["eagle2"].to_json() if request.method != "eagle2" and "eagle2" in runs else None
+        )
+        say({
+            "measured": figures(request.method, measured.traces), "rival": rival,
+            "lines": {lane: feed_of(trace, lane) for lane, trace in lanes.items()},
+            "traces": {lane: trace.to_json() for lane, trace in lanes.items()},
+        })  # fmt: skip

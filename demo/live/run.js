@@ -291,10 +291,10 @@ function measuring({ step, share }) {
   if (share === null && step) status(step, "done");
 }
 
-function measured({ measured: found, rival }) {
+function measured({ measured: found, rival, lines, traces }) {
   if (!now) return;
-  Object.assign(now, { measured: found, rival });
-  stage.set(found);
+  Object.assign(now, { measured: found, rival, traces });
+  stage.load({ ...lines, measured: found }, { badge: `median of ${found.runs} runs`, at: Infinity, state: "done" });
   stage.headline.scrollIntoView({ block: "nearest" }); // on a phone, its button is far below
   keep();
   offer();

@@ -192,12 +192,6 @@ export class Stage {
     this.player.play();
   }
 
-  set(measured) {
-    this.measured = measured;
-    this.#chart();
-    this.tell();
-  }
-
   /** words: why what is shown is not of the present settings; "" for nothing. prompt: that of the box. */
   outdate(words, prompt) {
     this.stale = words;
@@ -229,6 +223,7 @@ export class Stage {
   // that the target changed stay in sight.
   #upwards() {
     for (const { view } of this.both) if (!view.link) view.text.scrollTop = 0;
+    if (this.drafter.view.link) this.plain.view.text.scrollTop = this.drafter.view.text.scrollTop; // to be compared
   }
 
   #drawn() {
@@ -285,17 +280,8 @@ export class Stage {
     this.#buttons();
   }
 
-  // A run's own times say little once several were measured, and nothing where the machine was busy.
-  #rate() {
-    for (const lane of this.both) {
-      const found = this.measured?.lanes.find(({ method }) => method === lane.head?.method);
-      const [tokens, seconds] = found?.points.at(-1) ?? [];
-      lane.rated(found ? tokens / seconds : busy(this) ? 0 : null);
-    }
-  }
-
   #chart() {
-    this.#rate();
+    for (const lane of this.both) lane.hush(busy(this));
     if (inClass && this.frame.dataset.run !== "recorded") this.ran.add(this.drafter, this.plain.ms, busy(this));
     if (this.measured) {
       const { lanes, about, runs } = this.measured;

@@ -174,7 +174,8 @@ class DeviceLane {
     const { waits } = this.#offline;
     const waited = (performance.now() - this.wrote) / 1000;
     const left = Math.max(0, this.patience - waited);
-    if (waits && waited > 2) this.#say(`The drafter has come to its end: ${many(waits, "token")} written alone. Restore the connection within ${left.toFixed(0)} s, and the target checks them.`);
+    const ended = this.shown.drawn.at(-1)?.offline?.[3]; // by its own end token
+    if (waits && (ended || waited > 2)) this.#say(`The drafter has come to its end: ${many(waits, "token")} written alone. Restore the connection within ${left.toFixed(0)} s, and the target checks them.`);
   }
 
   on_link_back({ tokens }) {

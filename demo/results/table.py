@@ -77,8 +77,11 @@ def made(recording: Recording) -> str:
     given, one = recording.results["settings"], next(iter(recording.methods.values()))
     sets = f" from {many(len(recording.kinds), 'set')}" if recording.kinds else ""
     cap = f", at most {most} tokens each" if (most := given.get("max_new_tokens")) else ""
+    every = (found.get("draft_precision") for found in recording.methods.values())
+    drafts = f", drafts in {known}" if (known := next(filter(None, every), "")) else ""
+    prompts = f"{many(one['prompts'], 'prompt')}{sets}{cap}"
     return (
-        f"{recording.target}. {title(recording)}. {many(one['prompts'], 'prompt')}{sets}{cap}, "
+        f"{recording.target}. {title(recording)}{drafts}. {prompts}, "
         f"{many(given['repeat'], 'pass', 'passes')}. {recording.machine}."
     )
 
@@ -197,17 +200,19 @@ def _ranked(drafting: dict[str, dict[str, Any]], mine: str, alone: Sequence[str]
 
 
 def _joined(drafting: dict[str, dict[str, Any]], order: Sequence[str], alone: Sequence[str]) -> str:
-    """What drafters reach with n-gram lookup in one tree, and lookup alone."""
+    """Which drafters with n-gram lookup in their tree are the fastest, and lookup alone."""
     mixed, lookup = [name for name in order if name.endswith(LOOKUP)], drafting.get(NGRAM)
     if not mixed:
         return ""
-    told = f"For use: a drafter with n-gram lookup in the same tree, {_over(drafting, mixed)}"
+    best, *level = [f"{label(name)} ({_over(drafting, [name])})" for name in mixed
+                    if not pace(drafting[mixed[0]], drafting[name])]  # fmt: skip
+    told = f"For use: {best}{f', level with {listed(level)}' if level else ''}"
     if not lookup:
         return f"{told}."
     most = drafting[alone[0]] if alone else None
     cheap = most and most["speedup"] < lookup["speedup"] and most["tau"] > lookup["tau"]
     why = ": fewer of its guesses are right, but they cost almost nothing" if cheap else ""
-    return f"{told}; without training, lookup alone, {_over(drafting, [NGRAM])}{why}."
+    return f"{told}; without training, lookup alone ({_over(drafting, [NGRAM])}){why}."
 
 
 def _fastest(

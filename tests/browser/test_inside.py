@@ -86,7 +86,7 @@ def test_a_first_visitor_sees_the_recorded_run(page):
     for kind in ("accepted", "rejected", "bonus"):  # a cycle that has all there is to see
         assert page.locator(f"{NODE}.{kind}").count(), kind
     about = page.inner_text(".inside-view .hint >> nth=-1")
-    assert re.fullmatch(r"A recorded run: MoA N=0, .+; target tiny; prompt “.+”", about)
+    assert re.fullmatch(r"A recorded run \(.+\): MoA N=0, .+; target tiny; prompt “.+”", about)
     last = int(page.get_by_role("slider", name="Cycle").get_attribute("max")) - 1
     assert f"{last + 1} cycles, and the call for the prompt." in page.inner_text(".inside-view")
     for place in (cycle(page), 0, 11, last):  # and EAGLE-2's cycle at the same place of the text
@@ -134,7 +134,7 @@ def test_the_kept_paths_of_all_trees_are_the_text(page, known):
 def test_a_look_inside_has_weights_that_add_up_and_all_of_it_can_be_read(page, known):
     _, trace = known
     show(page, next(place for place, found in enumerate(trace.of(Verified)) if found.path))
-    page.click(".inside-view .look")
+    page.click("#inside-look")
     bars, heat = chart(page, "inside-layers-chart")
     for weights in (*heat["z"], bars["y"]):
         assert sum(weights) == pytest.approx(1, abs=1e-4)
@@ -247,8 +247,7 @@ def test_other_methods_have_no_lsa_and_their_trees_are_drawn(page):
         choose(page, method)
         run_live(page)
         page.wait_for_selector(f"#inside-about:has-text('drafted by {method}')")
-        for place in ("#inside-look", ".inside-view .look"):
-            assert page.locator(place).is_hidden()
+        assert page.locator("#inside-look").is_hidden()
     assert page.inner_text(".inside-view .sentence").startswith("Plain: Nothing was drafted")
     assert page.locator(NODE).count() == 2
 

@@ -40,7 +40,7 @@ export class Lane {
 
   /** words: said in place of a text. */
   empty(words = "") {
-    Object.assign(this, { head: null, lines: [], next: 0, offset: 0, ended: null, held: null, without: "", measured: null });
+    Object.assign(this, { head: null, lines: [], next: 0, offset: 0, ended: null, held: null, without: "", hushed: false });
     this.view.clear();
     this.root.dataset.state = "empty";
     this.badge.hidden = true;
@@ -98,8 +98,7 @@ export class Lane {
     this.root.dataset.state = this.ended ? "done" : "running";
     const [tokens, own] = this.pace;
     const parts = [`${many(tokens, "token")} in `, figure("calls", this.calls, many(this.calls, "model call"))];
-    const rate = this.measured ?? own;
-    if (rate) parts.push(" · ", figure("rate", rate, perSecond(rate)), ` tokens/s${this.without}`);
+    if (own && !this.hushed) parts.push(" · ", figure("rate", own, perSecond(own)), ` tokens/s${this.without}`);
     this.state.replaceChildren(...parts);
   }
 
@@ -107,9 +106,9 @@ export class Lane {
     return this.lines.slice(0, this.next);
   }
 
-  /** Its tokens per second were measured anew, or are unknown (0). */
-  rated(rate) {
-    this.measured = rate;
+  /** Whether its speed is not told, because other work disturbed it. */
+  hush(on) {
+    this.hushed = on;
     if (this.head) this.#tell();
   }
 

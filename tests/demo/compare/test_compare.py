@@ -178,7 +178,8 @@ def test_methods_whose_runs_overlap_share_a_place_as_in_the_headline():
 def test_it_names_the_fastest_method_of_its_targets_recording():
     found = next(one for one in ours() if one.name == FIRST)
     best = max(found.methods, key=lambda name: found.methods[name].get("tokens_per_second") or 0)
-    assert tab._fastest(found).endswith(f"the fastest is {label(best)}: show all methods.")
+    name = label(best).replace("-", "\u2011")
+    assert tab._fastest(found).endswith(f"the fastest is {name}: show all methods.")
     assert tab._fastest(None) == ""
 
 

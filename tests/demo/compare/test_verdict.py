@@ -65,14 +65,18 @@ def test_what_is_close_and_what_is_not_known_is_said():
 
 
 def test_a_machine_that_was_too_busy_gives_no_verdict_on_speed():
-    uneven = row_of("vanilla", (1,) * 3, (80, 39, 81))
+    uneven = row_of("vanilla", (1,) * 3, (80, 59, 122))
     calls, busy, same = verdict([FAST, EAGLE, uneven])
     assert calls.startswith("Model calls: MoA N=0 ") and same == "same text ✓"
     assert calls.endswith(". Speed: this machine was too busy to tell.")
     assert busy == "one method’s times differ 2.1-fold: compare again"
+    uneven = row_of("vanilla", (1,) * 3, (80, 59, 110))  # slower than one of them in every run
+    sure = "MoA N=0 was faster than plain in every run, but this machine was too busy to tell"
+    assert verdict([FAST, EAGLE, uneven])[0].endswith(f". Speed: {sure} how much.")
 
 
 def test_trees_that_size_themselves_are_a_reason_for_another_tau():
     sized = replace(FAST, tau=Spread(3.6, 3.4, 3.7), tree=AUTO)
     assert "trees adapt to measured times, so tokens per call vary" in verdict([sized, EAGLE])
     assert not any("adapt" in said for said in verdict([FAST, EAGLE]))
+    assert verdict([sized, EAGLE])[1] == "Model calls: MoA N=0 17 to 19 and EAGLE-2 31"

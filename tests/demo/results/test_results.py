@@ -51,7 +51,10 @@ def test_a_recording_is_named_and_described_in_plain_words():
         machine = {**one.results["machine"], "processor": processor}
         of = replace(one, results={**one.results, "machine": machine})
         assert title(of) == title(one) + told
-    assert f"{title(one)}. 10 prompts from 2 sets, at most 64 tokens each, 2 passes." in made(one)
+    assert (
+        f"{title(one)}, drafts in int8. 10 prompts from 2 sets, at most 64 tokens each, 2 passes."
+        in made(one)
+    )
     assert made(one) in headline(one)
     assert "llama.cpp" in methods(one) and "llama.cpp" not in methods(ONE)
     assert "Medusa" in methods(recording(medusa=figures(1, 9))) and "Medusa" not in methods(ONE)
@@ -91,12 +94,10 @@ SAME = "Every text is the target’s own."
           "medusa": ran(0.9, spread=1), "moa_n0+ngram": ran(1.4), "eagle2+ngram": ran(1.5)},
          "EAGLE-2 + n-gram",
          ["MoA N=0 reaches 1.28 ×, level with EAGLE-2 (1.31 ×), ahead of Medusa (0.90 ×).",
-          "For use: a drafter with n-gram lookup in the same tree, 1.40 to 1.50 ×; without "
-          "training, lookup alone, 1.00 ×.", SAME]),
+          "For use: EAGLE-2 + n-gram (1.50 ×); without training, lookup alone (1.00 ×).", SAME]),
         ({"moa_n0": ran(1.2), "moa_n0+ngram": ran(1.32)},
          "MoA N=0 + n-gram",
-         ["MoA N=0 reaches 1.20 ×.",
-          "For use: a drafter with n-gram lookup in the same tree, 1.32 ×.", SAME]),
+         ["MoA N=0 reaches 1.20 ×.", "For use: MoA N=0 + n-gram (1.32 ×).", SAME]),
         ({"moa_n0": ran(0.74), "moa_n1": ran(0.97), "ngram": ran(1.08, 0.9)},
          "N-gram lookup", ["MoA N=1 reaches 0.97 ×."]),
         ({"moa_n0": ran(1.2, spread=2.5), "vanilla": ran(1, spread=1)},  # their passes overlap
@@ -107,13 +108,12 @@ SAME = "Every text is the target’s own."
         ({"moa_n0": ran(1.2), "moa_n0+ngram": ran(1.5), "eagle2+ngram": ran(1.52)},
          "drafters alone 1.20 ×, with n-gram lookup 1.50 to 1.52 ×",
          ["MoA N=0 reaches 1.20 ×.",
-          "For use: a drafter with n-gram lookup in the same tree, 1.50 to 1.52 ×.", SAME]),
+          "For use: EAGLE-2 + n-gram (1.52 ×), level with MoA N=0 + n-gram (1.50 ×).", SAME]),
         ({"moa_n0": ran(1.2), "ngram": {**ran(1.3), "tau": 1.0}, "moa_n0+ngram": ran(1.5)},
          "MoA N=0 + n-gram",
          ["MoA N=0 reaches 1.20 ×.",
-          "For use: a drafter with n-gram lookup in the same tree, 1.50 ×; without training, "
-          "lookup alone, 1.30 ×: fewer of its guesses are right, but they cost almost nothing.",
-          SAME]),
+          "For use: MoA N=0 + n-gram (1.50 ×); without training, lookup alone (1.30 ×): fewer of "
+          "its guesses are right, but they cost almost nothing.", SAME]),
         ({"eagle2": ran(1.2)}, "", [SAME]),
     ],
 )  # fmt: skip
