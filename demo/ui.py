@@ -43,8 +43,7 @@ ABOUT = (
 IDS = tuple(module.ID for module in TABS)
 HELP = (
     '<button type="button" class="link" id="tour">60-second tour</button> · '
-    '<a class="link" href="?tab=how" data-press="">How it works</a> · '
-    '<a class="link" href="?class=1">Class mode</a>'
+    '<a class="link" href="?class=1">Teach: class mode</a>'
 )
 OPEN_TAB = f"""() => {{
   const named = new URLSearchParams(window.location.search).get("tab");
@@ -81,7 +80,7 @@ def build_demo(engine: Engine, note: str = "") -> gr.Blocks:
         demo.load(arrive, None, shared.visit, **PRIVATE)
         with gr.Tabs(elem_id="tabs", overflow_behavior="wrap") as tabs:
             for module in TABS:
-                with gr.Tab(module.TITLE, id=module.ID) as tab:
+                with gr.Tab(module.TITLE, id=module.ID, elem_id=f"{module.ID}-tab") as tab:
                     prompt = module.build(shared)
                 if prompt is not None:
                     carry(demo, tab, prompt)

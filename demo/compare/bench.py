@@ -216,7 +216,8 @@ def ended(comparison: Comparison) -> str:
     if not done:
         return "Stopped before a counted run was finished: there is nothing new to show."
     if done < wanted:
-        return f"Stopped: {done} of {wanted} runs had finished; these are shown."
+        each = min(len(found) for found in comparison.traces.values() if found)
+        return f"Stopped: {done} of {wanted} runs had finished; shown: {each} of each method."
     return f"All {wanted} runs are done."
 
 

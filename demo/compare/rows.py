@@ -49,8 +49,11 @@ class Row:
 
 
 def rows(comparison: Comparison) -> list[Row]:
-    """A row for each method that has a finished run, in the order of the methods."""
-    return [_row(name, found, comparison) for name, found in comparison.traces.items() if found]
+    """A row for each method that has a finished run, in the order of the methods: of equally many
+    runs of each, since the machine's speed changes."""
+    made = {name: found for name, found in comparison.traces.items() if found}
+    each = min(map(len, made.values()), default=0)
+    return [_row(name, found[:each], comparison) for name, found in made.items()]
 
 
 def _row(method: str, traces: Sequence[Trace], of: Comparison) -> Row:
@@ -61,7 +64,7 @@ def _row(method: str, traces: Sequence[Trace], of: Comparison) -> Row:
         value = getattr(trace, figure)
         return None if value is None else Spread(value, min(known), max(known))
 
-    found = [first_difference(each.output_ids, text or ()) for each in traces]
+    found = [first_difference(each.output_ids, text or ()) for each in of.traces[method]]
     places = [place for place in found if place is not None]
     return Row(
         method=method,

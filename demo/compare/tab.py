@@ -76,7 +76,8 @@ def build(shared: Shared) -> gr.Textbox:
             wrong = f"Choose {FEWEST} to {MOST} methods."
             return f'<p class="status-line" data-kind="error">{wrong}</p>'
         time = recorded_time(there.get(target), methods, repeats, tokens)
-        return f"<p>{repeats * len(methods)} runs, in turns<span>{time}</span>.</p>"
+        told = f"{repeats * len(methods)} runs, in turns<span class='plan-time'>{time}</span>."
+        return f"<p>{told}</p>"
 
     gr.on(
         [shared.page.load, *(one.change for one in planned)], plan_of, planned, plan,

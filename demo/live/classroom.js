@@ -52,6 +52,9 @@ export function classroom(header, given) {
   leave.addEventListener("click", () => (leave.href = outside()));
   add(header, add(el("nav", "class-steps", "", { ariaLabel: "Lesson" }), words, add(el("span"), back, on, told, leave)));
   show(0);
+  // What was seen is of the newest run.
+  const anew = ([{ target }]) => steps[at] === END && told.textContent === "Hide answer" && target.dataset.run === "done" && show(0, true);
+  new MutationObserver(anew).observe(document.body, { subtree: true, attributeFilter: ["data-run"] });
   document.addEventListener("keydown", (event) => {
     if (!(event.key in KEYS) || modified(event) || event.defaultPrevented || event.target.closest?.(OWN)) return;
     event.preventDefault();

@@ -141,9 +141,8 @@ function gain(stage) {
   const { ms: alone } = plain;
   if (drafter.head.method === "vanilla" || own === null || alone === null) return "";
   const brings = `A call brings ${tau.toFixed(2)} tokens, not 1`; // after the prompt’s
-  const takes = (one, other) => `${one.toFixed(0)} ms, not ${other.toFixed(0)}`;
-  if (own <= alone || busy(stage)) return `${brings}, but takes longer, to guess and to check. The machine was too busy to tell how long.`;
-  return `${brings}, but takes ${takes(own, alone)}, to guess and to check: ${takes(own / tau, alone)}, for a token.`;
+  if (own <= alone || busy(stage)) return `${brings}, but guessing and checking take longer than one word.`;
+  return `${brings}, but guessing and checking take ${own.toFixed(0)} ms, not ${alone.toFixed(0)}: ${(own / tau).toFixed(0)} ms a token.`;
 }
 
 // Milliseconds of a call, over a whole run.

@@ -46,7 +46,7 @@ export class Levels {
       const right = cycles.filter(({ tree }) => (tree?.path.length ?? 0) >= level).length;
       const track = add(el("div", "track"), el("span", "bar right"));
       track.firstChild.style.width = `${(100 * right) / Math.max(1, all.length)}%`;
-      add(this.root, add(el("p"), `Right up to level ${level}: `, el("b", "", `${right} of ${many(cycles.length, "call")}`)), track);
+      add(this.root, add(el("p"), `At least ${many(level, "guess", "guesses")} right: `, el("b", "", `${right} of ${many(cycles.length, "call")}`)), track);
     }
   }
 }

@@ -80,8 +80,8 @@ export class Stage {
     ].map(([kind, words, counted]) => [add(sample(kind, words), " ", el("b")), counted]);
     const [right, wrong, own, ...alone] = this.key.map(([node]) => node);
     add(wrong, rejected).title = "Most are alternatives: for each place, at most one guess can be right.";
-    const edge = add(el("li"), el("span", "edge"), " ends a model call");
-    const legend = add(el("ul", "legend"), right, wrong, own, edge, ...alone);
+    this.edge = add(el("li", "ends"), el("span", "edge"), " ends a model call");
+    const legend = add(el("ul", "legend"), right, wrong, own, this.edge, ...alone);
     return add(el("div", "pacer"), add(el("div", "steps"), this.back, this.play, this.on, this.count), legend);
   }
 
@@ -91,7 +91,6 @@ export class Stage {
     this.player.pause();
     if (this.drafter.view.link && this.drafter.root.dataset.link !== "lost") this.mended = healed(this.drafter); // for a lesson's end
     Object.assign(this, { measured: null, live: false, shown: null, how: "done", pinned: null, held: null });
-    this.key.forEach(([node], at) => (node.hidden = at > 2));
     this.root.dataset.alone = "";
     this.drafter.empty("Press Run: the text appears here.");
     this.plain.empty();
@@ -319,14 +318,19 @@ export class Stage {
     const parts = this.stale ? [this.stale] : headline(this);
     if (this.headline.textContent !== plainly(parts)) this.headline.replaceChildren(...parts);
     this.headline.classList.toggle("before", Boolean(this.stale));
+    this.root.classList.toggle("stale", Boolean(this.stale)); // `:has` would cost much at each token
     this.costs.textContent = this.stale ? "" : costs(this);
     const small = this.stale ? [this.whose] : remarks(this);
     this.said.textContent = this.said.title = small.join(" · ");
-    for (const [node, counted] of this.key) {
-      const count = counted();
-      node.hidden &&= !count;
-      node.querySelector("b").textContent = String(count || "");
-    }
+    const counts = this.key.map(([, counted]) => counted());
+    const [, , , alone, , changed] = counts;
+    this.key.forEach(([node], at) => {
+      node.querySelector("b").textContent = String(counts[at] || "");
+      node.hidden = at > 2 && !counts[at];
+    });
+    // After a cut, the key still has one row.
+    this.key[1][0].hidden = Boolean(alone || (inClass && changed));
+    this.edge.hidden = Boolean(changed);
   }
 
   // ---- the player ----

@@ -17,7 +17,7 @@ export function mount({ element, props }) {
   const root = element.firstElementChild;
   const lane = new DeviceLane(root, props.lane);
   const edge = add(el("li"), el("span", "edge"), " ends a round trip");
-  root.prepend(lane.shown.root, add(legendOf(...Object.entries(KEY)), edge));
+  root.prepend(lane.shown.root, add(lane.key, edge));
   join(lane, props.lane);
   if (props.recorded) lane.play(props.recorded);
 }
@@ -27,6 +27,8 @@ class DeviceLane {
     Object.assign(this, { box, state: "idle", said: "", share: null, sums: null, loaded: null });
     this.device = new Device((event) => this.#hear(event));
     this.shown = new Lane(place ? "rival" : "drafter", "Drafter");
+    this.key = legendOf(...Object.entries(KEY));
+    this.#explain();
     this.notes = new Map([...box.querySelectorAll("[data-figure]")].map((node) => [node, node.nextElementSibling.textContent]));
   }
 
@@ -35,6 +37,8 @@ class DeviceLane {
     this.box.querySelector(".told span").textContent = prompt;
     this.shown.begin({ run, label }, { badge: "recorded, with a cut", lines });
     this.shown.draw(Infinity);
+    this.box.classList.add("recorded");
+    this.#explain();
     const { text } = this.shown.view;
     const healed = text.querySelector(".changed"); // what a cut does comes into sight, below whole lines
     new ResizeObserver((_, watcher) => {
@@ -63,8 +67,16 @@ class DeviceLane {
     this.device.leave();
   }
 
+  // Of the marks that only a cut brings, those that are in the text.
+  #explain() {
+    for (const kind of ["offline", "confirmed", "changed"])
+      this.key.querySelector(`.${kind}`).closest("li").hidden = !this.shown.view.text.querySelector(`.${kind}`);
+  }
+
   #clear() {
     this.shown.empty(); // the style sheet says what comes here
+    this.box.classList.remove("recorded");
+    this.#explain();
     for (const [node, note] of this.notes) [node.textContent, node.nextElementSibling.textContent] = ["–", note];
   }
 
@@ -95,6 +107,7 @@ class DeviceLane {
     if (data.line) {
       this.shown.add(data.line);
       this.shown.draw(Infinity);
+      this.#explain();
     }
     this[`on_${data.type.replace(" ", "_")}`]?.(data);
   }

@@ -142,6 +142,7 @@ export class Tree {
 
   clear() {
     this.svg.replaceChildren();
+    this.svg.parentNode?.classList.remove("scrolls");
     this.nodes = [];
   }
 

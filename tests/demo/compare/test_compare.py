@@ -129,7 +129,7 @@ def test_stop_keeps_what_is_finished_and_leaves_earlier_results(visit, breaks):
         if output["status"] != gr.skip() and "run 3 of 4" in output["status"]["text"]:
             visit.ended.set()
     assert shown == [["MoA N=1"], ["MoA N=1", "Plain"]]
-    assert output["status"]["text"] == "Stopped: 2 of 4 runs had finished; these are shown."
+    assert output["status"]["text"] == "Stopped: 2 of 4 runs had finished; shown: 1 of each method."
     assert list(output["table"]["value"]["Runs"]) == ["1", "1"]
     visit.begin()
     outputs = outputs_of(visit)
