@@ -125,7 +125,7 @@ export function mount({ element, props, watch, trigger }) {
   slider.addEventListener("input", () => show(Number(slider.value) - 1));
   const pale = () => document.querySelector("#inside-found")?.classList.toggle("before", place !== looked);
   document.addEventListener("click", ({ target }) => {
-    if (!target.closest("#inside-look")) return;
+    if (!target.closest?.("#inside-look")) return;
     looked = place; // what is found below is of this cycle
     pale();
   });

@@ -20,7 +20,7 @@ function acceptance(lanes) {
   const known = lanes.filter(({ tau }) => tau);
   const most = Math.max(2.5, ...known.map(({ tau }) => tau)); // bars of two runs can be compared
   const words = known.map(({ label, tau }) => `${label} ${tau.toFixed(2)}`).join(", ");
-  const [root, svg] = chart("acceptance", "τ, acceptance length: tokens per cycle", words);
+  const [root, svg] = chart("acceptance", "Acceptance length τ: tokens per call", words);
   const high = Math.min(26, (HIGH - 8) / known.length - 6);
   const left = Math.max(86, letters(known));
   known.forEach(({ label, colour, tau }, at) => {

@@ -141,8 +141,9 @@ function gain(stage) {
   const { ms: alone } = plain;
   if (drafter.head.method === "vanilla" || own === null || alone === null) return "";
   const brings = `A call brings ${tau.toFixed(2)} tokens, not 1`; // after the prompt’s
-  if (own <= alone || busy(stage)) return `${brings}, but guessing and checking take longer than one word.`;
-  return `${brings}, but guessing and checking take ${own.toFixed(0)} ms, not ${alone.toFixed(0)}: ${(own / tau).toFixed(0)} ms a token.`;
+  if (busy(stage)) return `${brings}, but with guessing takes longer than a plain one.`;
+  if (own <= alone) return `${brings}.`;
+  return `${brings}, but with guessing takes ${own.toFixed(0)} ms, not ${alone.toFixed(0)}: after the prompt, ${(own / tau).toFixed(0)} ms a token.`;
 }
 
 // Milliseconds of a call, over a whole run.

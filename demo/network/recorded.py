@@ -16,8 +16,9 @@ def right_answers(found: dict[str, Row]) -> str:
             shares = [f"{escape(label(row['method']))} {100 * row['right']:.0f} %"
                       for row in best if family(row["method"]) in ("moa", RIVAL)]  # fmt: skip
             told += (
-                "<p>A few short answers are right without the target. Of "
-                f"{rows[0]['asked']} questions that it answers right, drafters that are cut off "
-                f"after the first token still answer right: {', '.join(shares)}.</p>"
+                "<details><summary>How often is a drafter right alone?</summary><p>Of "
+                f"{rows[0]['asked']} short questions that the target answers right, drafters that "
+                f"are cut off after the first token still answer right: {', '.join(shares)}."
+                "</p></details>"
             )
     return told

@@ -24,15 +24,15 @@ INTRO = (
     "the drafter writes on alone; the target checks and corrects that text later.</p>"
 )
 TRIPS = (
-    '<p class="conclusion"></p>',
-    '<p class="ways"></p><details open><summary>With other round trips</summary>'
+    '<p class="conclusion"></p><p class="ways"></p><details class="trips" open>'
+    "<summary>With other round trips</summary>"
     "<label>Round trip to the server, assumed: <span></span>"
     '<input type="range" min="0" max="200" step="5"></label>'
     '<div class="bars"></div><p class="note"><i class="bar rest"></i> '
     'On the way: computed. <i class="bar verify"></i> In the target, <i class="bar draft"></i> '
     'in the drafter: <span class="whence">'
     "measured, like the number of calls, in another, uncut recording with both models on one "
-    "machine.</span></p></details>",
+    "machine.</span></p></details>"
 )
 NO_DRAFTER = (
     "<p>There is no drafter for this target yet that a browser can run: MoA or EAGLE-2.</p>"
@@ -92,7 +92,7 @@ def _trips() -> None:
         check = made.trace.seconds["verify"] / len(made.trace.cycles)
         ratio = plain / made.plain.target_calls / check
         component(
-            right_answers(kept(recorded, {})).join(TRIPS), "network/trips.js",
+            TRIPS + right_answers(kept(recorded, {})), "network/trips.js",
             elem_id="net-trips", runs=runs, trip=PRESETS[AT_FIRST].rtt, ratio=ratio,
         )  # fmt: skip
 

@@ -48,7 +48,7 @@ export function mount({ element, props: { runs, trip: first, ratio } }) {
     ]));
   }
 
-  element.querySelector("details").open = !window.matchMedia("(max-width: 640px)").matches;
+  element.querySelector(".trips").open = !window.matchMedia("(max-width: 640px)").matches;
   trip.value = first;
   trip.oninput = draw;
   draw();

@@ -133,8 +133,8 @@ def test_the_whole_of_it_is_on_one_screen_and_one_plain_run_follows(page):
     costs = page.inner_text("#view .costs")
     brings, *rest = costs.split(", not 1", 1)
     assert brings == f"A call brings {tau:.2f} tokens"
-    times = r"(\d+ ms, not \d+: \d+ ms a token|longer than one word)\."
-    assert re.fullmatch(rf", but guessing and checking take {times}", *rest)
+    times = r"(\d+ ms, not \d+: after the prompt, \d+ ms a token|longer than a plain one)\."
+    assert re.fullmatch(rf", but with guessing takes {times}", *rest)
     right = page.locator(f"{TEXT} .accepted").count()
     known, wrong, own = map(int, page.locator(".legend b:visible").all_inner_texts())
     assert (known, own) == (right, 60 - right)
@@ -386,7 +386,7 @@ def test_calls_that_take_no_longer_tell_of_a_busy_machine(page):
         for line in kept["lines"]["drafter"][1:]:
             line["s"] += 3
 
-    told = "#view .costs:has-text('take longer than one word')"
+    told = "#view .costs:has-text('takes longer than a plain one')"
     run(page, STORY)
     for change, busy in ((equal, 1), (steady, 0), (unsteady, 1), (late, 1)):
         reload_changed(page, change)
