@@ -7,18 +7,21 @@ export class Link {
   #timer = 0;
   #tries = 0;
 
-  /** hear: told of each message; turned: whether the server can be reached, when that changes. */
+  /** hear: told of each message; turned: whether the server can be reached, when that changes: until
+   *  the first try has failed, it can. */
   constructor(hear, turned) {
-    Object.assign(this, { hear, turned, up: false });
+    Object.assign(this, { hear, turned, up: true });
     this.url = new URL("live/link", document.baseURI).href.replace(/^http/, "ws");
     window.addEventListener("offline", () => this.#lose());
     window.addEventListener("online", () => this.#open());
     this.#open();
   }
 
-  /** Whether it was sent. */
+  /** Whether it was sent, or will be as soon as the page's first connection is there. */
   say(message) {
-    if (this.up) this.#socket.send(JSON.stringify(message));
+    const [socket, send] = [this.#socket, () => socket.send(JSON.stringify(message))];
+    if (this.up && socket.readyState === WebSocket.CONNECTING) socket.addEventListener("open", send);
+    else if (this.up) send();
     return this.up;
   }
 

@@ -40,12 +40,37 @@ WAITS = """async () => {
   window.dispatchEvent(new Event("online"));
   return waits.size;
 }"""
+# What a page may say, and hears of the server, before its first connection, and after its first loss.
+FIRST = """async () => {
+  const { Link } = await import("/demo/live/link.js");
+  const [sent, turns] = [[], []];
+  let made = null;
+  window.WebSocket = class extends EventTarget {
+    static CONNECTING = 0;
+    readyState = 0;
+    constructor() {
+      super();
+      made = this;
+    }
+    send(text) { sent.push(text); }
+    close() {}
+  };
+  const link = new Link(() => {}, (up) => turns.push(up));
+  const said = [link.say({ do: "run" }), sent.length];
+  made.readyState = 1;
+  made.onopen();
+  made.dispatchEvent(new Event("open"));
+  made.onclose();
+  return [said, sent, turns, link.say({ do: "stop" }), sent.length];
+}"""
 IN_PLAIN = f"() => document.querySelector('{LANE} ~ .lane').dataset.state === 'running'"
 TOPS = """() => ['.lanes', '.pacer', '.below', '#connection', '#how'].map(
   (place) => Math.round(document.querySelector(`#stage ${place}`).getBoundingClientRect().top))"""
 
 
-def test_what_was_typed_and_read_outlives_a_loss_at_ten_places(page):
+def test_what_was_typed_and_read_outlives_a_loss_at_ten_places(open_page):
+    page = open_page(ADDRESS, ready=READY)  # its own: no later test finds a cut that it left
+
     def is_kept():
         assert page.inner_text(TEXT).startswith(seen)
         assert page.input_value("#prompt textarea") == STORY
@@ -133,6 +158,11 @@ def test_a_cut_is_arranged_for_the_next_run_that_can_have_one(page):
 
 def test_a_server_that_falls_silent_is_noticed_after_the_network_came_back(open_page):
     assert open_page(ADDRESS).evaluate(WAITS) == 1
+
+
+def test_what_is_said_before_the_first_connection_is_sent_with_it(open_page):
+    told = open_page(ADDRESS).evaluate(FIRST)
+    assert told == [[True, 0], ['{"do":"run"}'], [True, False], False, 1]
 
 
 def test_a_cut_before_the_first_token_is_told(page, open_page):
