@@ -40,7 +40,7 @@ WAITS = """async () => {
   window.dispatchEvent(new Event("online"));
   return waits.size;
 }"""
-# What a page may say, and hears of the server, before its first connection, and after its first loss.
+# What a page may say, and is told, before its first connection and after its first loss.
 FIRST = """async () => {
   const { Link } = await import("/demo/live/link.js");
   const [sent, turns] = [[], []];
