@@ -130,6 +130,9 @@ def guarded(work: Work, count: int, visit: Visit, *values: Any) -> Iterator[tupl
         for given in work(ended.is_set, *values):
             rest = given[1:]  # repeated with an error: see `connect`
             yield given
+        if visit.ended is not ended:  # which has stopped this one, if it was not over
+            text = f"{given[0]['text']} You have started another run since."
+            yield {**given[0], "text": text}, *rest
     except Exception as error:
         yield say(sentence(error), "error"), *rest
 

@@ -197,7 +197,7 @@ def _texts(rows: Sequence[Row]) -> str:
 
 def told(said: Sequence[str], lead: str = "") -> str:
     """A verdict as HTML: a headline, then short facts."""
-    facts = "".join(f"<b>{escape(fact)}</b>" for fact in said[1:])
+    facts = "".join(f"<span>{escape(fact)}</span>" for fact in said[1:])
     return f'<p class="conclusion">{lead}{escape(said[0])}</p>{facts}' if said else ""
 
 

@@ -1,6 +1,6 @@
 """How it works: a guided tour for a class, with real runs."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from html import escape
 from itertools import chain
 from typing import Any
@@ -8,17 +8,21 @@ from typing import Any
 import gradio as gr
 
 from demo.common.elements import component, say, status_line, words
+from demo.common.figures import many
+from demo.common.methods import RIVAL, VANILLA, label
 from demo.lesson.pictures import PICTURES
 from demo.lesson.run import TRIALS, drawn, first_cycles, request, telling
 from demo.lesson.text import ARXIV, GLOSSARY, PRESSED, PROMPT, REFERENCES, STEPS, Step, address
 from demo.live.recording import recording
+from demo.results.tab import FIRST, ours
 from demo.session import Shared, connect
 from demo.tli.drawing import layers
 from demo.tli.stops import STOPS
 from demo.worker import Stop
+from moa_core.bench.records import phase_times
 
 ID, TITLE = "how", "How it works"
-UNCHECKED = "The tree above is not checked yet: press the button."
+UNCHECKED = "This tree is not checked yet: press the button."
 
 
 def build(shared: Shared) -> None:
@@ -76,7 +80,7 @@ def _connect(
     shared: Shared, prompt: gr.Textbox | None, pressed: str, parts: dict[str, tuple[Any, ...]]
 ) -> None:
     """Connect a trial's buttons. Its run is drawn in its step and in those before it: drafting does
-    not show what verifying is about to, whose older tree goes."""
+    not show what verifying is about to, where the same tree waits for its check."""
     run, stop, *_ = parts[pressed]
     at = [*parts].index(pressed)
     names, later = [*parts][at::-1], [*parts][at + 1 :]  # its own status line comes first
@@ -86,24 +90,44 @@ def _connect(
         at = telling(trace)[1]
         said = f"Just done: cycle {at + 1} of your run."
         shown = [(say(said, "done"), drawn(name, trace, at, name == pressed)) for name in names]
-        yield tuple(chain(*shown, *((say(UNCHECKED), "") for _ in later)))
+        unchecked = drawn("draft", trace, at)
+        yield tuple(chain(*shown, *((say(UNCHECKED), unchecked) for _ in later)))
 
     outputs = chain(*(parts[name][2:] for name in (*names, *later)))
     connect(shared, run, stop, work, [prompt, shared.target], list(outputs))
 
 
 def for_class() -> list[dict[str, Any]]:
-    """The steps of class mode, with pictures of what cannot be seen on the stage; those of the step
-    about N by N."""
+    """The steps of class mode, with pictures of what cannot be seen on the stage, those of the step
+    about N by N, and what a benchmark says of the drafters that a step compares."""
     unseen = {
         "observing": [PICTURES["observing"]()],
         "tli": [layers(stop, "tli") for stop in STOPS],
     }
+    compared = {"observing": (RIVAL, "moa-n0"), "tli": ("moa-n3", "moa-n0")}
     shown = ("id", "title", "ask", "question", "answer")
     return [
-        {name: getattr(step, name) for name in shown} | {"pictures": unseen.get(step.id, [])}
+        {name: getattr(step, name) for name in shown}
+        | {"pictures": unseen.get(step.id, []), "recorded": _gains(compared.get(step.id, ()))}
         for step in STEPS
     ]
+
+
+def _gains(methods: Sequence[str]) -> dict[str, Any] | None:
+    """Rows of live/ran.js, with a name: tokens and milliseconds a call, those of drafting, those a
+    token, and those of plain decoding. None without a recording of all."""
+    found = next((one.methods for one in ours() if one.name == FIRST), {})
+    if not methods or not {*methods, VANILLA} <= found.keys():
+        return None
+    alone = sum(phase_times(found[VANILLA]).values())
+    rows = []
+    for method in methods:
+        spent, tau = phase_times(found[method]), found[method]["tau"]
+        whole = sum(spent.values())
+        times = (whole, spent["draft"], whole / tau, alone)
+        rows.append([label(method), f"{tau:.2f}", *(f"{time:.0f}" for time in times)])
+    prompts = many(found[VANILLA]["prompts"], "prompt")
+    return {"rows": rows, "name": f"Recorded: the mean of {prompts}, with fewer guesses a call"}
 
 
 def _overview() -> str:

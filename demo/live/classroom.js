@@ -1,6 +1,6 @@
 // Class mode (?class=1): the lesson's steps, one at a time, above the stage.
 import { add, button, clamped, el, modified, OWN } from "../common/static/dom.js";
-import { follow, levels, outside, prompted, seen, settled, veil } from "./run.js";
+import { follow, levels, outside, prompted, recall, seen, settled, veil } from "./run.js";
 
 const KEYS = { PageDown: 1, ArrowRight: 1, PageUp: -1, ArrowLeft: -1 }; // those of a clicker, too
 
@@ -9,7 +9,7 @@ const END = {
   answer: "Checking several guesses in one call takes less time than a call for each, so right guesses save time. Guessing takes time and memory, and each guess makes the call a little longer: with few right guesses, it does not pay.",
 };
 
-/** given: {title, ask, question, answer, pictures} of each step, as demo/lesson/tab.py brings them. */
+/** given: {title, ask, question, answer, pictures, recorded} of each step, as demo/lesson/tab.py brings them. */
 export function classroom(header, given) {
   const steps = [...given, END];
   const words = el("div", "", "", { ariaLive: "polite" });
@@ -24,6 +24,7 @@ export function classroom(header, given) {
     header.closest(".class-mode").dataset.step = at + 1; // the style sheet shows what each is about
     history.replaceState(history.state, "", `#${at + 1}`); // a reload goes on with the step
     move();
+    recall((answered && step.recorded) || null);
     if (step === END && answered) picture.replaceChildren(add(el("ol"), ...seen().map((line) => el("li", "", line))));
     else draw(step.pictures);
     if (picture.firstChild) document.querySelector("#view .lanes")?.append(picture);

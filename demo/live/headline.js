@@ -33,13 +33,15 @@ export function remarks({ drafter, complete }) {
   return [complete && repeats(drafter.view.written), ENDINGS[drafter.ended?.end], by].filter(Boolean);
 }
 
-/** In sentences: how many guesses were right, what that saved, what it cost, what a cut did, and the rival. */
+/** In sentences: how many guesses were right, how far ahead, what that saved, what it cost, what a cut did, and the rival. */
 export function summary(stage) {
   const { drafter } = stage;
   const [right, wrong] = drafter.guesses;
   const saved = drafter.ended ? plainly([...calls(stage), ...text(stage)]).replace(/\.? ?$/, ".") : "";
   const guesses = `A wrong guess costs time, but changes no word: ${right} of ${right + wrong} guesses were right, at most one for each place.`;
-  return [right + wrong && guesses, saved, gain(stage), healed(drafter) || stage.mended, rivalry(stage) || stage.rivalry].filter(Boolean);
+  const kept = (level) => drafter.all.filter(({ tree }) => tree?.path.length >= level).length;
+  const ahead = `Far ahead, guesses get worse: the next token was guessed right in ${kept(1)} of ${many(drafter.all.length, "call")}, the next three in ${kept(3)}.`;
+  return [right + wrong && guesses, right && ahead, saved, gain(stage), healed(drafter) || stage.mended, rivalry(stage) || stage.rivalry].filter(Boolean);
 }
 
 /** Tokens and time of a call against EAGLE-2's, and which was faster; "" before both were measured. */

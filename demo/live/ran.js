@@ -7,6 +7,8 @@ const HEADS = ["", "tokens a call", "ms a call", "of which drafting", "ms a toke
 const BUSY = "≈: the machine was busy, so times are rough. Compare the tokens a call.";
 
 export class Ran {
+  #recorded = null;
+
   constructor() {
     this.root = el("section", "runs", "", { ariaLabel: "Runs so far" });
     this.clear();
@@ -14,7 +16,13 @@ export class Ran {
 
   clear() {
     this.runs = []; // {prompt, row}, the newest of each drafter
-    this.root.replaceChildren(el("p", "", "Run them: what each gains and costs comes here."));
+    this.#draw();
+  }
+
+  /** recorded: rows of a benchmark, with a name, which stand below those of the class; or null. */
+  recall(recorded) {
+    this.#recorded = recorded;
+    this.#draw();
   }
 
   /** A run that is over. alone: milliseconds of plain decoding's call, null if unknown; busy: whether other
@@ -26,8 +34,17 @@ export class Ran {
     const times = [...[ms, drafting, ms / tau].map((one) => one.toFixed(0)), alone?.toFixed(0) ?? "…"];
     const row = [head.label, tau.toFixed(2), ...times.map((one) => (busy ? `≈ ${one}` : one))];
     this.runs = [...this.runs.filter((one) => one.prompt === head.prompt && one.row[0] !== row[0]), { prompt: head.prompt, row }];
+    this.#draw();
+  }
+
+  #draw() {
     const line = (cells, kind) => add(el("tr"), ...cells.map((words) => el(kind, "", words)));
-    this.root.replaceChildren(add(el("table"), line(HEADS, "th"), ...this.runs.map((one) => line(one.row, "td"))));
+    const ran = this.runs.map((one) => line(one.row, "td"));
+    const { name, rows } = this.#recorded ?? { rows: [] };
+    const recorded = rows.map((row) => line(row, "td"));
+    if (name) recorded.unshift(add(el("tr"), el("th", "", name, { colSpan: HEADS.length })));
+    if (ran.length || name) this.root.replaceChildren(add(el("table"), line(HEADS, "th"), ...ran, ...recorded));
+    else this.root.replaceChildren(el("p", "", "Run them: what each gains and costs comes here."));
     if (this.runs.some(({ row: cells }) => cells.at(-1).startsWith("≈"))) add(this.root, el("p", "", BUSY));
   }
 }

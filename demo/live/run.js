@@ -335,6 +335,9 @@ export function settled(step) {
   stage?.step(step);
 }
 
+/** In a lesson: a benchmark's rows beside the runs of a step. */
+export const recall = (recorded) => stage?.recall(recorded);
+
 /** The prompt of the run that is shown. */
 export const prompted = () => stage?.drafter.head?.prompt;
 

@@ -163,6 +163,11 @@ export class Stage {
     if (name === "verifying" && poorest) this.#point((this.held = poorest.cycle + 1));
   }
 
+  /** What a benchmark says of the drafters that a lesson's step compares. */
+  recall(recorded) {
+    this.ran.recall(recorded);
+  }
+
   /** A run waits for its turn: said in the headline until its first token, so that nothing moves. */
   waits(words) {
     this.coming = words;

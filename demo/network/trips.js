@@ -35,12 +35,15 @@ export function mount({ element, props: { runs, trip: first, ratio } }) {
     const [ours, each, stream] = [whole[0], ...whole.slice(-2)];
     element.querySelector("label span").textContent = `${trip.value} ms`;
     const here = drafted ? "is the fastest" : "would be the fastest, if this browser were as quick as that server";
-    const quickest = ours < stream ? `Guessing here ${here}` : "A server that streams is the fastest";
-    const least = rough ? "The server was busy, so times are rough" : quickest;
+    const few = `${many(runs[0][1], "round trip")} instead of ${runs.at(-2)[1]}`;
+    const alone = "the drafter here writes on, though mostly wrong.";
+    const least = rough ? `${few}. The server was busy, so times are rough. A stream stops at a cut`
+      : ours < stream ? `${few}: guessing here ${here}. A stream would stop at a cut`
+      : `${few}. A server that streams is faster, but stops at a cut`;
     const ways = ["with the drafter here", "with the server asked for each token", "if the server streams"];
     times.replaceChildren(before, ...[ours, each, stream].map((one, at) => el("span", "", `${seconds(one)} ${ways[at]}`)));
     bars.classList.toggle("rough", rough);
-    said.textContent = `${least}. ${ours < stream ? "A stream would stop" : "But a stream stops"} at a cut; the drafter here writes on, though mostly wrong.`;
+    said.textContent = `${least}; ${alone}`;
     const bar = (kind, value) => el("span", `bar ${kind}`, "", { style: `width: ${(100 * value) / Math.max(...whole)}%` });
     bars.replaceChildren(...runs.flatMap(([name, calls, target, drafting], at) => [
       add(el("p"), el("b", "", seconds(whole[at])), ` ${name}: ${many(calls, "round trip")} × ${trip.value} ms = ${seconds(away[at])}, ${seconds(target)} in the target${drafting ? `, ${seconds(drafting)} in the drafter` : ""}`),

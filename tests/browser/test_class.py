@@ -20,6 +20,7 @@ from tests.browser.driving import (
 
 SHOWN_AGAIN = "dispatchEvent(new PageTransitionEvent('pageshow', { persisted: true }))"
 SIZE = "one => parseFloat(getComputedStyle(one).fontSize)"
+LINES = "JSON.parse(sessionStorage.getItem('moa-run')).lines.drafter"
 LETTERS = """all => all.map(
   (one) => parseFloat(getComputedStyle(one).fontSize) * one.getScreenCTM().a)"""
 
@@ -73,6 +74,9 @@ def test_in_class_there_is_what_a_lesson_needs(open_page):
                 choose(page, method)
                 run(page)
             assert ran(page) == ["EAGLE-2", "MoA N=0"]
+            press(page, "Show answer")  # with a recording of them
+            assert ran(page) == ["EAGLE-2", "MoA N=0"] * 2
+            press(page, "Hide answer")
         if step.id == "training":
             assert page.locator(f"{TEXT} .token").count() == 1  # it is to be played
             press(page, "Resume")
@@ -97,13 +101,16 @@ def test_in_class_there_is_what_a_lesson_needs(open_page):
     assert not page.locator(".class-picture li").count()  # they are the answer
     press(page, "Show answer")
     words = [re.sub("^Recorded.*?: ", "", headline(page)), page.inner_text("#view .costs")]
-    wrong, saved, costs, rival = page.locator(".class-picture li").all_inner_texts()
+    wrong, ahead, saved, costs, rival = page.locator(".class-picture li").all_inner_texts()
     assert rival.startswith("In the recording, MoA N=0 against EAGLE-2: ")
     right = page.locator(f"{TEXT} .accepted").count()
+    kept = [len(line["tree"]["path"]) for line in page.evaluate(LINES) if line.get("tree")]
+    levels = [sum(count >= level for count in kept) for level in (1, 3)]
+    assert f" right in {levels[0]} of {len(kept)} calls, the next three in {levels[1]}." in ahead
     assert f": {right} of " in wrong and words[0].startswith(saved[:-1])
     assert costs == words[1] and page.get_by_role("button", name="Next step →").is_disabled()
     run(page)
-    saved = page.locator(".class-picture li").nth(1).inner_text()
+    saved = page.locator(".class-picture li").nth(2).inner_text()
     assert headline(page).startswith(saved[:-1])  # of the newest run
     press(page, "Back")
     assert "Cancel" not in page.inner_text("#cut")  # it went with its step
@@ -113,8 +120,8 @@ def test_in_class_there_is_what_a_lesson_needs(open_page):
     assert steps.inner_text().startswith("1 of 8")
     press(page, "Next step →")
     assert page.evaluate(HIDDEN, ["#run", LANE, TREE]) == []
-    lines = json.loads(page.evaluate("sessionStorage.getItem('moa-run')"))["lines"]["drafter"]
-    fewest = min(len(line["tree"]["path"]) for line in lines if line.get("tree"))
+    kept = [len(line["tree"]["path"]) for line in page.evaluate(LINES) if line.get("tree")]
+    fewest = min(kept)
     assert f": {fewest} accepted" in page.inner_text(f"{TREE} .caption")  # it asks for such a call
     sizes = [page.locator(place).evaluate(SIZE) for place in (".class-steps p", TEXT)]
     assert sizes[0] == sizes[1] > 20

@@ -35,8 +35,9 @@ def test_the_examples_are_real_and_say_what_they_draw(page):
     assert recorded[0] == recorded[1] and len(recorded[0]) > 2
     drafted = run(page, "draft")
     after = [[node["words"] for node in page.evaluate(NODES, name)] for name in BEGUN]
-    assert after[0] != recorded[0] and not after[1]  # the next step would give it away
-    assert page.inner_text("#how-verify-status").startswith("The tree above is not checked yet")
+    assert after[0] == after[1] != recorded[0]
+    assert page.get_attribute("#how-verify-result .draft-tree", "data-phase") == "drafted"
+    assert page.inner_text("#how-verify-status").startswith("This tree is not checked yet")
     verified = run(page, "verify")
     for same in ("words", "place"):  # only the verdict is new
         assert [node[same] for node in drafted] == [node[same] for node in verified]

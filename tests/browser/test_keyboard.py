@@ -81,7 +81,7 @@ def test_from_a_prompt_to_the_verdict_without_a_mouse(page):
     go_to(page, "#compare-run", "Shift+Tab")
     page.keyboard.press("Enter")
     wait_for_status(page, "All 3 runs are done.", "compare-")
-    page.wait_for_function(SEEN, arg="#compare-verdict b")
+    page.wait_for_function(SEEN, arg="#compare-verdict span")
     assert "MoA N=0" in page.inner_text("#compare-verdict")
     # What is drawn last: while parts of the page are exchanged, one that has the focus may go.
     page.wait_for_selector(".race .play")

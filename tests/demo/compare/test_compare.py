@@ -140,6 +140,11 @@ def test_stop_keeps_what_is_finished_and_leaves_earlier_results(visit, breaks):
     assert last["race"] == last["box"] == last["verdict"] == gr.skip()
     assert "share" not in last["status"]
     visit.begin()
+    newer = outputs_of(visit)
+    next(newer)
+    visit.begin()  # in another tab
+    *_, last = newer
+    assert last["status"]["text"].endswith("show. You have started another run since.")
     breaks()
     *_, last = outputs_of(visit)
     assert last["box"] == last["race"] == gr.skip()

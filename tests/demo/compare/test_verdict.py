@@ -31,7 +31,7 @@ def test_the_headline_names_who_was_fastest_and_moa(plain, headline):
     *names, last = [f"{row.label} {row.trace.target_calls}" for row in found]
     calls = f"Model calls: {', '.join(names)} and {last}"
     assert verdict(found) == [headline, calls, "same text ✓"]
-    shown = f'<p class="conclusion">{headline}</p><b>{calls}</b><b>same text ✓</b>'
+    shown = f'<p class="conclusion">{headline}</p><span>{calls}</span><span>same text ✓</span>'
     assert told(verdict(found)) == shown
 
 
