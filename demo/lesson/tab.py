@@ -127,7 +127,8 @@ def _gains(methods: Sequence[str]) -> dict[str, Any] | None:
         times = (whole, spent["draft"], whole / tau, alone)
         rows.append([label(method), f"{tau:.2f}", *(f"{time:.0f}" for time in times)])
     prompts = many(found[VANILLA]["prompts"], "prompt")
-    return {"rows": rows, "name": f"Recorded: the mean of {prompts}, with fewer guesses a call"}
+    name = f"Recorded: the mean of {prompts}, with trees that size themselves"
+    return {"rows": rows, "name": name}
 
 
 def _overview() -> str:
@@ -136,8 +137,8 @@ def _overview() -> str:
         for number, step in enumerate(STEPS, 1)
     )
     about = (
-        "Seven short steps, each with a question: open it for the answer. Steps 1 to 3 and 7 tell "
-        "the idea; 4 to 6 look into the models."
+        "Seven short steps, each with a question: open it for the answer. Steps 1 to 4 tell "
+        "the idea; 5 to 7 look into the models."
     )
     return f"<p>{about}</p><nav aria-label='Steps'><ol>{steps}</ol></nav>"
 

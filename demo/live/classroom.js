@@ -6,7 +6,7 @@ const KEYS = { PageDown: 1, ArrowRight: 1, PageUp: -1, ArrowLeft: -1 }; // those
 
 const END = {
   id: "end", title: "What we saw", ask: "Write your answer first, then press Show answer. For numbers of your own, press Run, then Measure speed: it takes a minute or two.", question: "In your own words: what makes it faster, and what does it cost?", pictures: [],
-  answer: "Checking several guesses in one call takes less time than a call for each, so right guesses save time. Guessing takes time and memory, and each guess makes the call a little longer: with few right guesses, it does not pay.",
+  answer: "Checking several guesses in one call takes less time than a call for each, so right guesses save time. Guessing takes time and memory, and each guess makes the call longer: with few right guesses, it does not pay.",
 };
 
 /** given: {title, ask, question, answer, pictures, recorded} of each step, as demo/lesson/tab.py brings them. */
@@ -21,7 +21,7 @@ export function classroom(header, given) {
     const name = el("b", "", `${at + 1} of ${steps.length}, ${step.title}. `);
     words.replaceChildren(add(el("small"), name, answered ? step.question : step.ask + about()));
     words.append(answered ? el("p", "answer", here() + step.answer) : el("p", "", step.question));
-    header.closest(".class-mode").dataset.step = at + 1; // the style sheet shows what each is about
+    header.closest(".class-mode").dataset.step = step.id; // the style sheet shows what each is about
     history.replaceState(history.state, "", `#${at + 1}`); // a reload goes on with the step
     move();
     recall((answered && step.recorded) || null);

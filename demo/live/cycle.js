@@ -35,6 +35,13 @@ function bars(root, rows) {
   });
 }
 
+/** The level of each node of a tree; none without one. */
+export function depths(tree) {
+  const found = [];
+  (tree?.parents ?? []).forEach((parent, node) => found.push(node ? found[parent] + 1 : 0));
+  return found;
+}
+
 export class Cycle {
   rough = false; // whether other work disturbed its run
   #timers = [];
@@ -82,9 +89,7 @@ export class Cycle {
 
   /** Of the tree that is shown, below its root; 0 without one. */
   get levels() {
-    const depths = [];
-    (this.line?.tree?.parents ?? []).forEach((parent, node) => depths.push(node ? depths[parent] + 1 : 0));
-    return Math.max(0, ...depths);
+    return Math.max(0, ...depths(this.line?.tree));
   }
 
   /** Whether the target's verdict is hidden. */

@@ -23,7 +23,7 @@ export function costs(stage) {
   if (live && plain.head && !plain.ended && !drafter.view.link) return `Plain decoding: ${many(plain.pace[0], "token")} so far.`;
   if (live && drafter.calls && !drafter.view.link) return `So far: ${many(drafter.pace[0], "token")} in ${many(drafter.calls, "model call")}.`;
   if (!drafter.view.link) return complete ? gain(stage) : "";
-  return complete ? [healed(drafter), busy(stage) ? "" : gain(stage)].filter(Boolean).join(" ") : drafter.view.link;
+  return complete ? [healed(drafter), inClass || busy(stage) ? "" : gain(stage)].filter(Boolean).join(" ") : drafter.view.link;
 }
 
 /** How the run ended, and with what it was drafted. */
@@ -40,7 +40,7 @@ export function summary(stage) {
   const saved = drafter.ended ? plainly([...calls(stage), ...text(stage)]).replace(/\.? ?$/, ".") : "";
   const guesses = `A wrong guess costs time, but changes no word: ${right} of ${right + wrong} guesses were right, at most one for each place.`;
   const kept = (level) => drafter.all.filter(({ tree }) => tree?.path.length >= level).length;
-  const ahead = `Far ahead, guesses get worse: the next token was guessed right in ${kept(1)} of ${many(drafter.all.length, "call")}, the next three in ${kept(3)}.`;
+  const ahead = `Far ahead, guesses get worse: the next token was right in ${kept(1)} of ${many(drafter.all.length, "call")}, the next three all right in ${kept(3)}.`;
   return [right + wrong && guesses, right && ahead, saved, gain(stage), healed(drafter) || stage.mended, rivalry(stage) || stage.rivalry].filter(Boolean);
 }
 
@@ -101,6 +101,7 @@ function once(stage) {
   const { drafter, plain, complete } = stage;
   const [ours, theirs] = [drafter.pace[1], plain.pace[1]];
   if (!complete || !ours || !theirs || drafter.head.method === "vanilla") return [];
+  if (inClass && drafter.view.link) return []; // that step is not about speed
   const over = ours / theirs;
   if (busy(stage)) return [" Speed: this machine was too busy to tell."];
   const cut = drafter.view.link ? " while connected" : "";

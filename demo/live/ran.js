@@ -2,8 +2,8 @@
 // far their guesses were right.
 import { add, el, many } from "../common/static/dom.js";
 
-const LEVELS = 5; // that are shown
-const HEADS = ["", "tokens a call", "ms a call", "of which drafting", "ms a token", "without a drafter"];
+const LEVELS = 5; // of the row that a call guesses
+const HEADS = ["", "tokens a call", "ms a call", "of which drafting", "ms a token", "ms without a drafter"];
 const BUSY = "≈: the machine was busy, so times are rough. Compare the tokens a call.";
 
 export class Ran {
@@ -51,19 +51,19 @@ export class Ran {
 
 export class Levels {
   constructor() {
-    this.root = el("section", "levels bars", "", { ariaLabel: "Guesses that were right, by level" });
+    this.root = el("section", "levels bars", "", { ariaLabel: "Guesses that were right, by their place in the row" });
   }
 
   /** cycles: those that are drawn, of all. */
   show(cycles, all) {
-    const depth = Math.min(LEVELS, Math.max(1, ...all.map(({ tree }) => tree?.path.length ?? 0)));
     this.root.replaceChildren();
-    if (!cycles.length) return add(this.root, el("p", "", "Press ▶: the counts come here."));
-    for (let level = 1; level <= depth; level += 1) {
-      const right = cycles.filter(({ tree }) => (tree?.path.length ?? 0) >= level).length;
+    const full = ({ tree }) => tree?.parents.length === LEVELS + 1 && tree.parents.every((parent, node) => parent === node - 1);
+    if (!cycles.length || !all.slice(0, 3).every(full)) return add(this.root, el("p", "", "Press Run: the counts come here."));
+    for (let place = 1; place <= LEVELS; place += 1) {
+      const right = cycles.filter(({ tree }) => (tree?.path.length ?? 0) >= place).length;
       const track = add(el("div", "track"), el("span", "bar right"));
-      track.firstChild.style.width = `${(100 * right) / Math.max(1, all.length)}%`;
-      add(this.root, add(el("p"), `At least ${many(level, "guess", "guesses")} right: `, el("b", "", `${right} of ${many(cycles.length, "call")}`)), track);
+      track.firstChild.style.width = `${(100 * right) / cycles.length}%`;
+      add(this.root, add(el("p"), `Guess ${place}: right in `, el("b", "", `${right} of ${many(cycles.length, "call")}`)), track);
     }
   }
 }

@@ -45,7 +45,7 @@ export function mount(given) {
 // Shows the run before, else the recorded one from a second on.
 function before(kept, at) {
   now = kept && { ...kept, doing: "" };
-  if (kept) stage.load({ ...kept.lines, measured: kept.measured }, { badge: "from before", at: Infinity, state: "done" });
+  if (kept) stage.load({ ...kept.lines, measured: kept.measured }, { badge: "your last run", at: Infinity, state: "done" });
   else if (props.recorded) stage.load(props.recorded, { badge: "recorded", at });
   else stage.empty();
 }
@@ -326,9 +326,9 @@ export const outside = () => `?tab=live${now?.settings ? `&method=${methodOf(now
 export function settled(step) {
   if (told.armed || (told.cut && now?.doing === "drafter")) turn();
   if (now?.doing === "plain") stop();
-  if (step === "end" && now && (now.doing || stage.drafter.view.link)) {
+  if (now && step !== "alone" && (stage.drafter.view.link || (step === "end" && now.doing))) {
     stop();
-    before(null, Infinity); // it sums up a whole run without a cut
+    before(null, Infinity); // the other steps are about runs without a cut, the last about a whole one
     buttons();
   }
   stage?.whole();

@@ -1,18 +1,19 @@
 // The stage: two lanes in real time, the headline, and one cycle with its tree and its time. It plays
 // what it is given; run.js brings the visitor's runs.
 import { add, button, calm, el, many, modified, OWN } from "../common/static/dom.js";
-import { inClass } from "../common/static/page.js";
+import { inClass, stepOf } from "../common/static/page.js";
 import { Lane, together } from "../common/race/lane.js";
 import { Player } from "../common/race/player.js";
 import { sample } from "../common/tokens/view.js";
 import { Charts } from "./charts.js";
-import { Cycle } from "./cycle.js";
+import { Cycle, depths } from "./cycle.js";
 import { busy, costs, headline, healed, plainly, remarks, rivalry } from "./headline.js";
 import { Levels, Ran } from "./ran.js";
 
 const [DRAFTED, ALONE] = ["With a drafter", "Plain: the target alone"];
 const ALONE_NOW = "The connection is cut: no call of the target, so no cycle.";
 const WAITING = "Waiting for the first token.";
+const EARLY = 15; // cycles: their text fits on a lesson's first step
 const LATER = "Runs next, alone, so that neither slows the other.";
 
 // What a reader asks where more tokens per call are no more speed.
@@ -57,6 +58,7 @@ export class Stage {
   veil(on) {
     this.root.classList.toggle("veiled", on);
     this.cycle.veil(on);
+    if (on && !this.live && this.pinned === null && this.drafter.ended) this.#show(this.#best);
   }
 
   #bar() {
@@ -119,7 +121,8 @@ export class Stage {
     const { label, method } = head;
     const { title } = this.lanes[name];
     this.lanes[name].begin(head, how);
-    if (method !== "vanilla") title.textContent = `${DRAFTED}: ${label}`;
+    const known = inClass && stepOf() !== "tli" ? label.split(" N=")[0] : label; // N has a step of its own
+    if (method !== "vanilla") title.textContent = `${DRAFTED}: ${known}`;
     else if (name === "plain") title.textContent = ALONE;
     if (name !== "drafter") return;
     this.root.dataset.alone = method === "vanilla" ? "yes" : "";
@@ -153,13 +156,13 @@ export class Stage {
     this.#buttons();
   }
 
-  /** A lesson's step begins, with a table of its own; the run is to be played where its end would tell. */
+  /** A lesson's step begins, with a table of its own. */
   step(name) {
     this.ran.clear();
     if (this.live || !this.drafter.head) return;
     const kept = ({ tree }) => tree?.path.length ?? Infinity;
     const poorest = this.drafter.all.reduce((one, other) => (kept(other) < kept(one) ? other : one), this.drafter.all[0]);
-    if (name === "training") this.player.seek(this.drafter.lines[0].s);
+    if (inClass) this.levels.show(this.drafter.cycles, this.drafter.all);
     if (name === "verifying" && poorest) this.#point((this.held = poorest.cycle + 1));
   }
 
@@ -241,7 +244,7 @@ export class Stage {
   }
 
   #show(line) {
-    const best = this.drafter.ended && this.pinned === null && line === this.#best;
+    const best = this.drafter.ended && this.pinned === null && line === this.#best && stepOf() !== "drafting";
     const rough = busy(this);
     const plain = this.live || rough ? null : this.plain.ms; // while it runs, it changes
     this.cycle.rough = !this.live && rough;
@@ -271,8 +274,12 @@ export class Stage {
     this.tell();
   }
 
-  // The quickest cycle of those that kept most guesses, words rather than signs.
+  // The quickest cycle of those that kept most guesses, words rather than signs. A lesson's first question is
+  // asked of a larger tree, of which not all levels were right.
   get #best() {
+    const unsure = ({ tree }) => tree?.path.length && tree.path.length < Math.max(...depths(tree));
+    const early = stepOf() === "drafting" ? this.drafter.cycles.slice(0, EARLY).filter(unsure) : [];
+    if (early.length) return early.reduce((one, other) => (other.tree.texts.length > one.tree.texts.length ? other : one));
     const kept = ({ tree }) => (tree?.path ?? []).reduce((sum, node) => sum + 1 + /\p{L}/u.test(tree.texts[node]) / 100, 0);
     const took = ({ ms }) => (ms ?? []).reduce((sum, one) => sum + one, 0);
     const worth = (line, other) => kept(line) - kept(other) || took(other) - took(line);
@@ -373,7 +380,7 @@ export class Stage {
   #slowly() {
     const goesOn = this.player.playing && (() => this.#toggle());
     if (!this.live) this.#still();
-    const veiled = Boolean(this.root.closest(".class-mode[data-step='1']")); // its words come with the verdict
+    const veiled = stepOf() === "drafting"; // its words come with the verdict
     if (veiled) this.veil(true);
     this.cycle.veil(false);
     const after = veiled ? () => this.veil(false) : !this.live && goesOn;

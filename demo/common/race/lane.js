@@ -143,12 +143,11 @@ export class Lane {
     return lengths.length ? lengths.reduce((sum, one) => sum + one) / lengths.length : null;
   }
 
-  /** How many guesses were accepted, and how many rejected; of what was written alone, none. */
+  /** How many guesses were accepted and written, and how many rejected; of what was written alone, none. */
   get guesses() {
-    const trees = this.cycles.flatMap(({ tree, confirmed, changed }) => (tree && !confirmed && !changed ? [tree] : []));
-    const sum = (of) => trees.reduce((all, tree) => all + of(tree), 0);
-    const accepted = sum(({ path }) => path.length);
-    return [accepted, sum(({ texts }) => texts.length - 1) - accepted];
+    const drafted = this.cycles.filter(({ tree, confirmed, changed }) => tree && !confirmed && !changed);
+    const sum = (of) => drafted.reduce((all, line) => all + of(line), 0);
+    return [sum(({ accepted }) => accepted.length), sum(({ tree: { texts, path } }) => texts.length - 1 - path.length)];
   }
 
   // [drafting, verifying, the rest] of each cycle but those that had to check what was written alone.

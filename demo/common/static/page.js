@@ -13,6 +13,9 @@ let pending = ""; // id of the button to press in the tab that a link opens
 
 export const inClass = new URLSearchParams(window.location.search).get("class") === "1";
 
+/** In class mode, the id of the lesson's step. */
+export const stepOf = () => document.querySelector("[data-step]")?.dataset.step;
+
 /** Calls act with the name of each tab that is opened. */
 export const onTab = (act) => listeners.add(act);
 
