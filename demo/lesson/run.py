@@ -48,12 +48,14 @@ def first_cycles(run: PreparedRun) -> Trace:
 
 def telling(*runs: Trace) -> tuple[Trace, int]:
     """The cycle of these runs that shows most, and its run: at least two accepted drafts, then a
-    tree with branches, then the most drafts. None that followed a cut."""
+    tree with branches, then the most drafts with letters. None that followed a cut."""
 
     def shows(place: tuple[Trace, int]) -> tuple[bool, bool, int]:
         drafted, verified = place[0].cycles[place[1]]
+        texts = place[0].about["words"]["alone"]
         branches = len(set(drafted.tree.parents)) < len(drafted.tree)
-        return len(verified.path) > 1, branches, len(drafted.tree)
+        words = sum(any(map(str.isalpha, texts[str(token)])) for token in drafted.tree.tokens)
+        return len(verified.path) > 1, branches, words
 
     return max(((run, at) for run in runs for at in _uncut(run)), key=shows)
 

@@ -63,7 +63,7 @@ export class Levels {
       const right = cycles.filter(({ tree }) => (tree?.path.length ?? 0) >= place).length;
       const track = add(el("div", "track"), el("span", "bar right"));
       track.firstChild.style.width = `${(100 * right) / cycles.length}%`;
-      add(this.root, add(el("p"), `Guess ${place}: right in `, el("b", "", `${right} of ${many(cycles.length, "call")}`)), track);
+      add(this.root, add(el("p"), place === 1 ? "First guess right: " : `First ${place} right: `, el("b", "", `${right} of ${many(cycles.length, "call")}`)), track);
     }
   }
 }

@@ -53,6 +53,9 @@ def test_the_cycle_that_shows_most_is_drawn_first():
     chain = trace(LINE, (1, 2, 3), (11, 12, 13, 51))
     wrong = trace(FORK, (), (50, 13, 50, 51, 52))
     assert telling(trace(*single), chain, wrong) == (chain, 0)  # two accepted come first
+    signs, named = trace(*forked), trace(*forked)
+    signs.about["words"]["alone"] = dict.fromkeys(signs.about["words"]["alone"], ".")
+    assert telling(signs, named)[0] is named
     both = trace(*single)
     both.events += [replace(event, cycle=1) for event in trace(*forked).events[1:]]
     assert telling(chain, wrong, both) == (both, 1)
