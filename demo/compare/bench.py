@@ -127,7 +127,9 @@ def verdict(rows: Sequence[Row], recorded: bool = False) -> list[str]:
         sure = f"{listed(ahead)} {were} faster than plain in every run, but " * bool(ahead)
         first = f"{_saved(measured)}. Speed: {sure}this machine was too busy to tell"
         first += " how much." if ahead else "."
-        apart = f"one method’s times differ {worst:.1f}-fold: compare again"
+        assert worst.rate is not None, "rows without a speed are not compared"
+        over = worst.rate.high / worst.rate.low
+        apart = f"{worst.label}’s times differ {over:.1f}-fold: compare again"
         return [first, apart, *varies, _texts(measured)]
     saved = _saved(measured)
     return [_speed(measured), saved, *unsure, *_why(measured), *varies, _texts(measured)]

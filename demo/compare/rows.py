@@ -79,10 +79,11 @@ def _row(method: str, traces: Sequence[Trace], of: Comparison) -> Row:
     )
 
 
-def unsteady(rows: Sequence[Row]) -> float:
-    """How many times as fast a method's fastest run is as its slowest, if that is too much."""
-    worst = max((row.rate.high / row.rate.low for row in rows if row.rate), default=1.0)
-    return worst if worst > UNSTEADY else 0.0
+def unsteady(rows: Sequence[Row]) -> Row | None:
+    """The method whose fastest and slowest runs are farthest apart, if that is too far."""
+    apart = {row.method: row.rate.high / row.rate.low for row in rows if row.rate}
+    worst = max(rows, key=lambda row: apart.get(row.method, 1.0), default=None)
+    return worst if worst and apart.get(worst.method, 1.0) > UNSTEADY else None
 
 
 def table(rows: Sequence[Row], greedy: bool = True) -> pd.DataFrame:

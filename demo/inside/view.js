@@ -140,7 +140,7 @@ export function mount({ element, props, watch, trigger }) {
     const cycles = many(trace.cycles.length, "cycle");
     if (!trace.rival?.cycles.length) trace.rival = null;
     const both = trace.rival ? [trace, trace.rival].map((one) => `${one.method} ${mean(one.cycles)}`).join(", ") : "";
-    const means = both && ` On average, a call gains: ${both}. Shown first: where they differ most, a rare case.`;
+    const means = both && ` On average, a call gains: ${both}. It opens where they differ most: a rare case.`;
     idea.textContent = `${cycles}, and the call for the prompt. In each, the drafter guesses a tree of tokens, and one call of the target keeps the path that it would write itself.${means}`;
     about.textContent = `${trace.about}; prompt ${quoted(plain(trace.prompt).trim())}`;
     slider.max = trace.cycles.length;

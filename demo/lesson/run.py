@@ -54,7 +54,8 @@ def telling(*runs: Trace) -> tuple[Trace, int]:
         drafted, verified = place[0].cycles[place[1]]
         texts = place[0].about["words"]["alone"]
         branches = len(set(drafted.tree.parents)) < len(drafted.tree)
-        words = sum(any(map(str.isalpha, texts[str(token)])) for token in drafted.tree.tokens)
+        guessed = [texts.get(str(token), "") for token in drafted.tree.tokens]
+        words = sum(any(map(str.isalpha, text)) for text in guessed)
         return len(verified.path) > 1, branches, words
 
     return max(((run, at) for run in runs for at in _uncut(run)), key=shows)

@@ -28,13 +28,13 @@ export class Cut {
     const { state, words } = device;
     this.turn.textContent = cut ? "Restore the connection" : armed && !running ? "Cancel the cut" : late ? "✂ Cut the next run" : "✂ Cut the connection";
     this.turn.disabled = !able || (!up && !cut);
-    this.turn.dataset.state = !up ? "lost" : cut ? "cut" : armed ? "armed" : "up";
+    this.turn.dataset.state = !up ? "lost" : cut ? "cut" : armed ? "armed" : late ? "late" : "up";
     this.state.textContent = !able
       ? "It cannot be cut: this method cannot write alone."
       : !up ? "The server cannot be reached; trying again."
       : cut ? `Cut, ${many(alone, "token")} alone. Restore it: ${left === null ? "the target checks them" : `the run waits ${left} s more`}.`
       : armed ? `${late ? "This run’s drafter has finished. " : ""}It will be cut about 12 tokens into ${running ? "this" : "the next"} run.`
-      : late ? "This run’s drafter has finished: it can only be cut in the next run."
+      : late ? "This run’s drafter has finished: only the next run can be cut."
       : back ? "Restored. The target is about to check what was written alone."
       : "Connected. If you cut it, the drafter writes on alone.";
     this.sized = state === "not loaded";

@@ -18,10 +18,11 @@ export function headline(stage) {
 
 /** Below it: how far the run is; then why fewer calls are not as much faster, or what a cut did. */
 export function costs(stage) {
-  const { drafter, plain, complete, live } = stage;
+  const { drafter, plain, complete, live, measured } = stage;
   if (drafter.root.dataset.link === "lost") return "A drafter this small soon repeats itself.";
   if (live && plain.head && !plain.ended && !drafter.view.link) return `Plain decoding: ${many(plain.pace[0], "token")} so far.`;
   if (live && drafter.calls && !drafter.view.link) return `So far: ${many(drafter.pace[0], "token")} in ${many(drafter.calls, "model call")}.`;
+  if (complete && measured?.over.vanilla === null) return `Fast and slow runs of both overlap, so the medians, ${rates(stage)}, prove nothing.`;
   if (!drafter.view.link) return complete ? gain(stage) : "";
   return complete ? [healed(drafter), inClass || busy(stage) ? "" : gain(stage)].filter(Boolean).join(" ") : drafter.view.link;
 }
@@ -29,7 +30,7 @@ export function costs(stage) {
 /** How the run ended, and with what it was drafted. */
 export function remarks({ drafter, complete }) {
   if (drafter.view.link && drafter.root.dataset.link !== "lost") return [];
-  const by = drafter.head?.by.replace(AUTO, "trees adapt, so calls vary");
+  const by = drafter.head?.by.replace(AUTO, "trees adapt to the machine’s speed, so calls vary");
   return [complete && repeats(drafter.view.written), ENDINGS[drafter.ended?.end], by].filter(Boolean);
 }
 
@@ -105,7 +106,7 @@ function once(stage) {
   const over = ours / theirs;
   if (busy(stage)) return [" Speed: this machine was too busy to tell."];
   const cut = drafter.view.link ? " while connected" : "";
-  return [` This run: ${over < 0.87 ? "slower" : over > 1.15 ? "faster" : "about as fast"}, ${rates(stage)}${cut}.`];
+  return [over < 0.87 || over > 1.15 ? ` This run: ${over < 1 ? "slower" : "faster"}, ${rates(stage)}${cut}.` : ` This run: about as fast${cut}.`];
 }
 
 /** Whether other work disturbed single runs: checking a tree was cheaper than one word, the same prompt took

@@ -244,7 +244,7 @@ export class Stage {
   }
 
   #show(line) {
-    const best = this.drafter.ended && this.pinned === null && line === this.#best && stepOf() !== "drafting";
+    const best = this.drafter.ended && this.pinned === null && line === this.#best && line?.tree?.path.length > 1 && stepOf() !== "drafting";
     const rough = busy(this);
     const plain = this.live || rough ? null : this.plain.ms; // while it runs, it changes
     this.cycle.rough = !this.live && rough;
@@ -321,9 +321,7 @@ export class Stage {
 
   /** Whether a drafter that is alone has come to its end, or to the most tokens of the run. */
   get written() {
-    if (this.drafter.root.dataset.link !== "lost") return false;
-    const { at, offline } = this.drafter.drawn.at(-1);
-    return Boolean(offline?.[3]) || at - this.drafter.drawn.find((line) => "first" in line)?.at + 1 >= this.most;
+    return this.drafter.root.dataset.link === "lost" && this.drafter.done(this.most);
   }
 
   tell() {

@@ -96,7 +96,7 @@ class DeviceLane {
   }
 
   start(asked) {
-    Object.assign(this, { state: "running", patience: asked.patience / 1000 });
+    Object.assign(this, { state: "running", patience: asked.patience / 1000, most: asked.count });
     this.sums = { trips: [], works: [], target: 0, levels: [], first: null, bytes: null };
     this.#clear();
     this.shown.begin({ run: String(performance.now()), label: this.title }, { arrival: true });
@@ -187,8 +187,7 @@ class DeviceLane {
     const { waits } = this.#offline;
     const waited = (performance.now() - this.wrote) / 1000;
     const left = Math.max(0, this.patience - waited);
-    const ended = this.shown.drawn.at(-1)?.offline?.[3]; // by its own end token
-    if (waits && (ended || waited > 2)) this.#say(`The drafter has come to its end: ${many(waits, "token")} written alone. Restore the connection within ${left.toFixed(0)} s, and the target checks them.`);
+    if (waits && (this.shown.done(this.most) || waited > 2)) this.#say(`The drafter has come to its end: ${many(waits, "token")} written alone. Restore the connection within ${left.toFixed(0)} s, and the target checks them.`);
   }
 
   on_link_back({ tokens }) {

@@ -167,7 +167,8 @@ def conclusion(recording: Recording) -> list[str]:
     mine = next((name for name in alone if family(name) == "moa"), "")
     paces = Counter(pace(found, recording.figures(VANILLA)) for found in drafting.values())
     gains = _over(drafting, order)
-    counted = [f"{paces[each]} {words}" for each, words in PACES.items() if paces[each]]
+    counted = [f"{paces[each]} {'is' if paces[each] == 1 else 'are'} {words}"
+               for each, words in PACES.items() if paces[each]]  # fmt: skip
     ahead = _fastest(drafting, order, alone)
     faster = (
         "faster than it is alone" if ahead.startswith(":") else f"{gains} as fast as it is alone"
@@ -211,8 +212,9 @@ def _joined(drafting: dict[str, dict[str, Any]], order: Sequence[str], alone: Se
         return f"{told}."
     most = drafting[alone[0]] if alone else None
     cheap = most and most["speedup"] < lookup["speedup"] and most["tau"] > lookup["tau"]
-    why = ": fewer of its guesses are right, but they cost almost nothing" if cheap else ""
-    return f"{told}; without training, lookup alone ({_over(drafting, [NGRAM])}){why}."
+    why = " beats every drafter alone: fewer of its guesses are right, but they cost almost nothing"
+    gains = _over(drafting, [NGRAM])
+    return f"{told}. Untrained lookup alone {f'({gains}){why}' if cheap else f'reaches {gains}'}."
 
 
 def _fastest(
@@ -299,19 +301,19 @@ def headline(recording: Recording) -> str:
 
 
 def ahead(found: Row) -> str:
-    """How far ahead MoA and EAGLE-2 guess right, as HTML."""
+    """How far ahead EAGLE and MoA guess right, as HTML."""
     shares = {row["method"]: row["forced"] for row in found["rows"]}
     mine = next((name for name in shares if family(name) == "moa"), "")
     ends = [
         f"{label(name)} falls from {100 * shares[name][0]:.0f} to {100 * shares[name][-1]:.0f} %"
-        for name in (mine, RIVAL)
+        for name in (RIVAL, "eagle3", mine)
         if name in shares
     ]
     return f"""<h2>How far ahead a drafter sees</h2>
 <p>If each guess is fed the target’s own text before it, how many are right? From the first guess in
-a row to the last, {"; ".join(ends)}. MoA is trained to guess several words from a memory that ends,
-EAGLE-2 to guess one. When drafting, guesses are fed guesses, so a wrong one spoils those after
-it.</p><div class="note">{command(found)}</div>"""
+a row to the last, {"; ".join(ends)}. EAGLE-2 is trained to guess one token; the others to guess
+several in a row. When drafting, guesses are fed guesses, so a wrong one spoils those after it.</p>
+<div class="note">{command(found)}</div>"""
 
 
 def command(found: Row) -> str:

@@ -42,7 +42,7 @@ TRAINED = (
 )
 NTH = "N\u00a0=\u00a0{}"
 PALE = 0.4  # opacity
-CLOSE = 1.1  # speeds that differ by less hardly matter
+CLOSE = 1.05  # speeds that differ by less are level, as in Benchmarks
 
 
 def build(shared: Shared) -> None:
@@ -116,7 +116,7 @@ def gains_html(found: Recording, sized: Recording | None = None, chosen: int = 0
     theirs = _by_n(papers_means()).items()
     paper = {n: {"speedup": speedup, "tau": tau} for n, (speedup, tau) in theirs}
     pays = all(one["speedup"] < auto.get(n, one)["speedup"] for n, one in here.items())
-    each = f"{TREE.budget} guesses in every cycle{', more than pay here' * pays}"
+    each = f"Always {TREE.budget} guesses a cycle{', too many for this machine' * pays}"
     groups = {
         f"Trees that size themselves{_amount(sized)}": _rows(auto) | _guessing(auto),
         f"{each}{_amount(found)}": _rows(here) | _guessing(here),
@@ -181,11 +181,17 @@ def advice_html(found: Recording | None = None, sized: Recording | None = None) 
         return f"<p>{ABOUT}</p>{only}"
     raced = dict(sorted((_by_n(sized.methods if sized else {}) or here).items()))
     rates = {n: spread(one, "tokens_per_second") for n, one in raced.items()}
-    fastest, *level = leaders(rates)
-    times = sorted(one["speedup"] for one in raced.values())
-    said = f"Here, take {NTH.format(fastest)}: it is the fastest, {times[-1]:.2f} ×"
-    if level or times[-1] < CLOSE * times[0]:
-        said = f"Here, it hardly matters: every N is {times[0]:.2f} to {times[-1]:.2f} ×"
+    times = {n: one["speedup"] for n, one in raced.items()}
+    level = [n for n in times if n in leaders(rates) or times[n] > max(times.values()) / CLOSE]
+    each = f"{min(times.values()):.2f} to {max(times.values()):.2f} ×"
+    behind = [f"{NTH.format(n)} is behind ({times[n]:.2f} ×)" for n in times if n not in level]
+    if len(level) == 1:
+        said = f"Here, take {NTH.format(level[0])}: it is the fastest, {times[level[0]]:.2f} ×"
+    elif behind:
+        named = listed([f"{NTH.format(n)} ({times[n]:.2f} ×)" for n in level])
+        said = f"Here, {named} are level, and {listed(behind)}: times"
+    else:
+        said = f"Here, it hardly matters: every N is {each}"
     least, most = (raced[end(raced)] for end in (min, max))
     before, after = (gain for one in (least, most) if (gain := spread(one, "tau")))
     unsure = " (this may be chance)" * before.overlaps(after)

@@ -178,7 +178,7 @@ def test_cut_while_text_streams_the_drafter_goes_on_and_the_text_heals(page):
     page.wait_for_function(SEEN, arg="#net-cut")  # it stays in reach
     fields = page.locator("#net-ask span").evaluate_all(f"all => Math.max(...all.map({LAYER}))")
     assert page.locator("#net-bar").evaluate(LAYER) > fields, "nothing shines through"
-    wait_for_status(page, "the drafter writes on alone", "net-")
+    wait_for_status(page, "alone", "net-")
     page.wait_for_selector(f"{TEXT} .token[data-token=offline] >> nth=5")
     for _ in both_themes(page):
         assert can_be_read(page, f"{TEXT} .offline .mark", "#net-cut", "#net-status .status-line")

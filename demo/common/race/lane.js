@@ -137,6 +137,12 @@ export class Lane {
     return [tokens, seconds > 0 && tokens > 1 ? tokens / seconds : null];
   }
 
+  /** Whether a drafter that is alone has come to its end, or to the most tokens of the run. */
+  done(most) {
+    const { at, offline } = this.drawn.at(-1);
+    return Boolean(offline?.[3]) || at - this.drawn.find((line) => "first" in line)?.at + 1 >= most;
+  }
+
   /** Tokens per call after the prompt’s. */
   get tau() {
     const lengths = this.cycles.map(written);

@@ -165,7 +165,8 @@ export class TokenView {
       add(box, this.#token("accepted", item, place()));
     });
     if (after === line.accepted.length) strike();
-    if (line.bonus) add(box, this.#token("bonus", line.bonus, place()));
+    const instead = after === line.accepted.length && branch.length ? drafted(line.tree, branch[0]) : null;
+    if (line.bonus) add(box, this.#token("bonus", line.bonus, { ...place(), instead }));
     this.#close(box);
     return box;
   }
@@ -251,6 +252,7 @@ export class TokenView {
     if (about.cycle) pairs.unshift(["cycle", String(about.cycle)]);
     if (about.draft !== null) pairs.push(["drafter’s probability", percent(about.draft)]);
     pairs.push(["target’s probability", percent(about.target)]);
+    if (about.instead) pairs.push(["the drafter’s likeliest guess", `${quoted(about.instead[0])}, ${percent(about.instead[1])}`]);
     const what = about.below ? "rejected, because the guess before it was wrong" : KINDS[about.kind];
     return [add(el("p"), el("b", "", name), ` ${what}`), pairList(pairs)];
   }

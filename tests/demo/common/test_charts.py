@@ -95,7 +95,7 @@ def test_right_guesses_are_a_line_for_each_method_over_their_places():
         ([1, 2], [pytest.approx(42), 10]), ([1, 2], [40, 30]),
     ]  # fmt: skip
     told = texts.ahead(found)
-    assert "MoA N=0 falls from 40 to 30 %; EAGLE-2 falls from 42 to 10 %." in told
+    assert "EAGLE-2 falls from 42 to 10 %; MoA N=0 falls from 40 to 30 %." in told
     assert "python &lt;there&gt;" in told
 
 

@@ -69,7 +69,7 @@ def test_a_machine_that_was_too_busy_gives_no_verdict_on_speed():
     calls, busy, same = verdict([FAST, EAGLE, uneven])
     assert calls.startswith("Model calls: MoA N=0 ") and same == "same text ✓"
     assert calls.endswith(". Speed: this machine was too busy to tell.")
-    assert busy == "one method’s times differ 2.1-fold: compare again"
+    assert busy == "Plain’s times differ 2.1-fold: compare again"
     uneven = row_of("vanilla", (1,) * 3, (80, 59, 110))  # slower than one of them in every run
     sure = "MoA N=0 was faster than plain in every run, but this machine was too busy to tell"
     assert verdict([FAST, EAGLE, uneven])[0].endswith(f". Speed: {sure} how much.")

@@ -65,6 +65,15 @@ def test_without_a_clear_winner_the_headline_names_none():
     assert f">{said}<" in advice_html(found)
 
 
+def test_which_n_are_level_and_which_are_behind():
+    found = recording(
+        vanilla=figures(1, 9), moa_n0=figures(3, 9), moa_n3={**figures(4, 8.8), "speedup": 1.45},
+        moa_n1={**figures(2, 7), "speedup": 1.2},
+    )  # fmt: skip
+    said = "N = 0 (1.50 ×) and N = 3 (1.45 ×) are level, and N = 1 is behind (1.20 ×): times"
+    assert f">Here, {said} as fast as plain decoding.<" in advice_html(found).replace("\u00a0", " ")
+
+
 def test_one_recorded_n_is_said_and_none_shows_nothing():
     assert "Only N = 1 is measured here." in advice_html(recording())
     assert advice_html() == advice_html(recording(vanilla=figures(1, 9))) == f"<p>{ABOUT}</p>"
