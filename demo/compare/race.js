@@ -62,7 +62,8 @@ export function mount({ element, props, watch }) {
     root.hidden = !race;
     root.toggleAttribute("data-busy", Boolean(race?.busy));
     if (!race) return;
-    const longest = Math.max(...race.lanes.map(({ seconds: took, range }) => Math.max(took, race.recorded ? 0 : (range?.[1] ?? 0))));
+    const known = race.lanes.every(({ seconds: took }) => took !== null); // else the first bar would be the longest
+    const longest = known ? Math.max(...race.lanes.map(({ seconds: took, range }) => Math.max(took, race.recorded ? 0 : (range?.[1] ?? 0)))) : Infinity;
     const drawn = race.lanes.map((one) => bar(one, longest));
     const ran = race.lanes.map((one, at) => [one, drawn[at]]).filter(([{ lines }]) => lines);
     if (ran.length) {

@@ -35,7 +35,7 @@ export function classroom(header, given) {
   };
   // The first step has no box of the prompt, which would invite another question.
   const about = () => (!at && prompted() ? ` Prompt: “${prompted()}”` : "");
-  const here = () => (!at && levels() ? `Here: ${levels()}. ` : "");
+  const here = () => (!at && levels() ? `Here, at most ${levels()}. ` : "");
   let chosen = 0; // N
   const draw = (pictures) => {
     picture.innerHTML = pictures[Math.min(chosen, pictures.length - 1)] ?? ""; // the lesson's own

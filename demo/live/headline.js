@@ -19,7 +19,7 @@ export function headline(stage) {
 /** Below it: how far the run is; then why fewer calls are not as much faster, or what a cut did. */
 export function costs(stage) {
   const { drafter, plain, complete, live, measured } = stage;
-  if (drafter.root.dataset.link === "lost") return "A drafter this small soon repeats itself.";
+  if (drafter.root.dataset.link === "lost") return repeats(drafter.view.written, true) ? "A drafter this small soon repeats itself." : "Nobody checks these words until the connection is back.";
   if (live && plain.head && !plain.ended && !drafter.view.link) return `Plain decoding: ${many(plain.pace[0], "token")} so far.`;
   if (live && drafter.calls && !drafter.view.link) return `So far: ${many(drafter.pace[0], "token")} in ${many(drafter.calls, "model call")}.`;
   if (complete && measured?.over.vanilla === null) return `Fast and slow runs of both overlap, so the medians, ${rates(stage)}, prove nothing.`;
@@ -62,7 +62,7 @@ function now({ drafter, live, coming, player, written }) {
   if (live && !heard) return coming;
   if (!head) return "Press Run: a drafter guesses, the target checks.";
   if (!live && !player.playing) return cycles.length ? `After cycle ${cycles.length} of ${all.length}.` : "The first call only reads the prompt: nothing is guessed yet.";
-  if (root.dataset.link === "lost") return `The connection is cut: the drafter ${written ? "has reached the run’s length, and waits for the target" : "writes on alone, unchecked"}.`;
+  if (root.dataset.link === "lost") return `The connection is cut: the drafter ${written ? `${drafter.drawn.at(-1).offline?.[3] ? "has ended its answer" : "has reached the run’s length"}, and waits for the target` : "writes on alone, unchecked"}.`;
   if (head.method === "vanilla") return "Plain decoding: one word per model call.";
   return "The drafter guesses, the target checks. Underlined words were guessed right.";
 }
@@ -128,11 +128,11 @@ function unchecked({ ended, view }) {
   return ended.end === "offline" ? `The connection did not come back in time, so the run ended. Unchecked: ${alone}, written alone. Run again, and restore it sooner.` : "";
 }
 
-// Of a text that is easy to guess, speed says little.
-function repeats(written) {
+// Of a text that is easy to guess, speed says little. some: whether any of it comes again, not much of it.
+function repeats(written, some = false) {
   const words = written.split(/\s+/).filter(Boolean);
   const runs = words.slice(5).map((_, at) => words.slice(at, at + 6).join(" "));
-  return runs.length - new Set(runs).size > runs.length / 4 ? "The text repeats itself, so it is easy to guess" : "";
+  return runs.length - new Set(runs).size > (some ? 0 : runs.length / 4) ? "The text repeats itself, so it is easy to guess" : "";
 }
 
 /** What a cut did, once the run is over. */
@@ -145,9 +145,10 @@ function gain(stage) {
   const { ms: alone } = plain;
   if (drafter.head.method === "vanilla" || own === null || alone === null) return "";
   const brings = `A call brings ${tau.toFixed(2)} tokens, not 1`; // after the prompt’s
-  if (busy(stage)) return `${brings}, but with guessing takes longer than a plain one.`;
+  if (busy(stage)) return `${brings}, but with its guesses takes longer than a plain one.`;
   if (own <= alone) return `${brings}.`;
-  return `${brings}, but with guessing takes ${own.toFixed(0)} ms, not ${alone.toFixed(0)}: after the prompt, ${(own / tau).toFixed(0)} ms a token.`;
+  const [each, before] = [own, alone].map((ms) => ms.toFixed(0));
+  return `After the prompt, a call with guesses takes ${each} ms, not ${before}, but brings ${tau.toFixed(2)} tokens: ${(own / tau).toFixed(0)} ms a token.`;
 }
 
 // Milliseconds of a call, over a whole run.

@@ -75,7 +75,7 @@ export class Stage {
     rejected.title = "In the text: of each model call, the likeliest guesses that were wrong";
     const seen = (place) => () => this.drafter.view.text.querySelectorAll(place).length;
     this.key = [
-      ["accepted", "guessed right", seen(".accepted:not(.confirmed)")], ["rejected", "guessed wrong", () => this.#wrong],
+      ["accepted", "guessed right", seen(".accepted:not(.confirmed)")], ["rejected", "rejected", () => this.#wrong],
       ["plain", "the target’s own", seen(".first, .bonus:not(.confirmed)")],
       ["offline", "unchecked, may be wrong", seen(".offline")], ["confirmed", "confirmed by the target", seen(".confirmed")],
       ["changed", "replaced by the target", seen(".changed")],

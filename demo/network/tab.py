@@ -20,8 +20,8 @@ from moa_core.link.emulator import PRESETS
 
 ID, TITLE = "network", "Network"
 INTRO = (
-    "<p>The <b>drafter</b> runs in your browser, the larger <b>target</b> on the server. Cut off, "
-    "the drafter writes on alone; the target checks and corrects that text later.</p>"
+    "<p>The <b>drafter</b> runs in your browser, the larger <b>target</b> on the server (in Live, "
+    "both do). Cut off, the drafter writes on alone; the target corrects that text later.</p>"
 )
 TRIPS = (
     '<p class="conclusion"></p><p class="ways"></p><details class="trips" open>'
