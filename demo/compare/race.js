@@ -73,7 +73,7 @@ export function mount({ element, props, watch }) {
     }
     if (race.measuring) {
       root.dataset.state = "measuring";
-      note.textContent = "The bars may still change. When all runs are done, they are replayed together.";
+      note.textContent = "These times may still change. When all runs are done, they are replayed together.";
       return;
     }
     finish = Math.max(...lanes.map(({ lane }) => lane.seconds));
