@@ -123,6 +123,7 @@ def show_results(ended: Dependency, where: str) -> None:
 def guarded(work: Work, count: int, visit: Visit, *values: Any) -> Iterator[tuple[Any, ...]]:
     """Run `work` for the newest run of a visit; errors become sentences."""
     ended, rest = visit.ended, (gr.skip(),) * (count - 1)
+    given: tuple[Any, ...] = ({},)
     if ended.is_set():
         yield say("Stopped before it began.", "done"), *rest
         return
@@ -130,7 +131,8 @@ def guarded(work: Work, count: int, visit: Visit, *values: Any) -> Iterator[tupl
         for given in work(ended.is_set, *values):
             rest = given[1:]  # repeated with an error: see `connect`
             yield given
-        if visit.ended is not ended:  # which has stopped this one, if it was not over
+        # Another run has stopped this one, if it was not over.
+        if visit.ended is not ended and "text" in given[0]:
             text = f"{given[0]['text']} You have started another run since."
             yield {**given[0], "text": text}, *rest
     except Exception as error:

@@ -37,7 +37,7 @@ def results() -> dict[str, Any]:
     parts: dict[str, Any] = {}
     said, replayed = told(verdict(recorded_rows(), recorded=True), "Recorded: "), recorded_race()
     with gr.Column(visible=bool(replayed), elem_id="compare-results") as parts["box"]:
-        parts["verdict"] = words(said, elem_id="compare-verdict", elem_classes="verdict")
+        parts["verdict"] = words(said, elem_id="compare-verdict")
         template = '<section class="race tokens" aria-label="Race"></section>'
         parts["race"] = component(template, "compare/race.js", replayed, elem_id="compare-race")
     with gr.Column(visible=False, elem_id="compare-details") as parts["details"]:
@@ -135,13 +135,14 @@ def _likely(drafting: Sequence[Row], plain: Spread | None) -> str:
     """What runs that differ too much still tell: who was faster than plain decoding in all of them,
     or else in the middle one."""
     busy = "this machine was too busy to"
+    median = "the slower of its two runs" if drafting[0].runs == 2 else "its median run"
     rates = {row.label: row.rate for row in drafting if plain and row.rate}
-    for which, end, other, how in (("every", "low", "high", "tell how much"),
-                                   ("its median", "middle", "middle", "be sure")):  # fmt: skip
+    for which, end, other, how in (("every run", "low", "high", "tell how much"),
+                                   (median, "middle", "middle", "be sure")):  # fmt: skip
         ahead = [name for name in rates if getattr(rates[name], end) > getattr(plain, other)]
         if ahead:
             were = "was" if len(ahead) == 1 else "were each"
-            return f"{listed(ahead)} {were} faster than plain in {which} run, but {busy} {how}"
+            return f"{listed(ahead)} {were} faster than plain in {which}, but {busy} {how}"
     return f"{busy} tell"
 
 

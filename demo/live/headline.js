@@ -2,6 +2,7 @@
 // the stage: its lanes, whether a run goes on, and what was measured.
 import { many } from "../common/static/dom.js";
 import { inClass } from "../common/static/page.js";
+import { depths } from "./cycle.js";
 import { figure, perSecond } from "../common/race/lane.js";
 import { ENDINGS } from "../common/tokens/view.js";
 
@@ -11,7 +12,7 @@ const AUTO = "trees that size themselves"; // by measured times
 export function headline(stage) {
   const { drafter, frame } = stage;
   if (!drafter.ended) return [now(stage)];
-  const of = inClass ? `, about ${Math.round(drafter.guesses.reduce((sum, one) => sum + one) / drafter.cycles.length)} guesses a call` : ""; // a lesson's own trees are larger
+  const of = inClass ? `, about ${Math.round(drafter.guesses.reduce((sum, one) => sum + one) / drafter.cycles.length)} guesses a call` : ""; // a lesson's own trees have another size
   const recorded = frame.dataset.run === "recorded" ? [`Recorded${of}: `] : [];
   return [...recorded, ...calls(stage), ...text(stage), ...speed(stage), unchecked(drafter)];
 }
@@ -19,7 +20,9 @@ export function headline(stage) {
 /** Below it: how far the run is; then why fewer calls are not as much faster, or what a cut did. */
 export function costs(stage) {
   const { drafter, plain, complete, live, measured } = stage;
-  if (drafter.root.dataset.link === "lost") return repeats(drafter.view.written, true) ? "A drafter this small soon repeats itself." : "Nobody checks these words until the connection is back.";
+  const lost = drafter.root.dataset.link === "lost";
+  if (lost && drafter.ended) return "";
+  if (lost) return repeats([...drafter.view.text.querySelectorAll(".offline")].map((node) => node.textContent).join(""), true) ? "A drafter this small soon repeats itself." : "Nobody checks these words until the connection is back.";
   if (live && plain.head && !plain.ended && !drafter.view.link) return `Plain decoding: ${many(plain.pace[0], "token")} so far.`;
   if (live && drafter.calls && !drafter.view.link) return `So far: ${many(drafter.pace[0], "token")} in ${many(drafter.calls, "model call")}.`;
   if (complete && measured?.over.vanilla === null) return `Fast and slow runs of both overlap, so the medians, ${rates(stage)}, prove nothing.`;
@@ -41,8 +44,9 @@ export function summary(stage) {
   const saved = drafter.ended ? plainly([...calls(stage), ...text(stage)]).replace(/\.? ?$/, ".") : "";
   const guesses = `A wrong guess costs time, but changes no word: ${right} of ${right + wrong} guesses were right, at most one for each place.`;
   const kept = (level) => drafter.all.filter(({ tree }) => tree?.path.length >= level).length;
+  const deep = drafter.all.filter(({ tree }) => Math.max(...depths(tree)) >= 3).length > 0.8 * drafter.all.length;
   const ahead = `Far ahead, guesses get worse: the next token was right in ${kept(1)} of ${many(drafter.all.length, "call")}, the next three all right in ${kept(3)}.`;
-  return [right + wrong && guesses, right && ahead, saved, gain(stage), healed(drafter) || stage.mended, rivalry(stage) || stage.rivalry].filter(Boolean);
+  return [right + wrong && guesses, right && deep && ahead, saved, gain(stage), healed(drafter) || stage.mended, rivalry(stage) || stage.rivalry].filter(Boolean);
 }
 
 /** Tokens and time of a call against EAGLE-2's, and which was faster; "" before both were measured. */

@@ -54,11 +54,11 @@ export class Levels {
     this.root = el("section", "levels bars", "", { ariaLabel: "Guesses that were right, by their place in the row" });
   }
 
-  /** cycles: those that are drawn, of all. */
-  show(cycles, all) {
+  /** cycles: those that are drawn, of all; live: whether more come. */
+  show(cycles, all, live = false) {
     this.root.replaceChildren();
     const full = ({ tree }) => tree?.parents.length === LEVELS + 1 && tree.parents.every((parent, node) => parent === node - 1);
-    if (!cycles.length || !all.slice(0, 3).every(full)) return add(this.root, el("p", "", "Press Run: the counts come here."));
+    if (!cycles.length || !all.slice(0, 3).every(full)) return add(this.root, el("p", "", live ? "The counts come here." : "Press Run: the counts come here."));
     for (let place = 1; place <= LEVELS; place += 1) {
       const right = cycles.filter(({ tree }) => (tree?.path.length ?? 0) >= place).length;
       const track = add(el("div", "track"), el("span", "bar right"));

@@ -1,6 +1,6 @@
 // The visitor's runs: Run and Stop, the cut, the measurement, and what outlives a reload.
 import { store, stored } from "../common/static/kept.js";
-import { inClass } from "../common/static/page.js";
+import { inClass, stepOf } from "../common/static/page.js";
 import { replace } from "../common/static/prompt.js";
 import { Device } from "../device/js/device.js";
 import { Cut } from "./cut.js";
@@ -112,7 +112,7 @@ export function run(...list) {
     return;
   }
   if (inClass) replace(settings.prompt); // outside the lesson, the run still has its prompt
-  now = { settings, traces: {}, measured: null, doing: "drafter", here };
+  now = { settings, traces: {}, measured: null, doing: "drafter", here, step: stepOf() };
   told.cut = false;
   stage.start(settings.tokens, told.armed ? `The connection is cut after about ${ARMED} tokens.` : undefined);
   buttons();
@@ -320,19 +320,27 @@ export const traces = () => [null, now?.traces?.drafter ?? "", now?.rival ?? ""]
 export const seen = () => (stage ? summary(stage) : []);
 
 /** The address of the page without class mode: with the method of the run that it shows. */
-export const outside = () => `?tab=live${now?.settings ? `&method=${methodOf(now.settings)}` : ""}`;
+export const outside = () => {
+  const settings = now?.settings ?? newest;
+  return `?tab=live${settings.method ? `&method=${methodOf(settings)}` : ""}`;
+};
 
 /** In a lesson, as another step begins: nothing is cut, and a run that is over is shown as it needs it. */
 export function settled(step) {
-  if (told.armed || (told.cut && now?.doing === "drafter")) turn();
   if (now?.doing === "plain") stop();
-  if (now && step !== "alone" && (stage.drafter.view.link || (step === "end" && now.doing))) {
+  const running = now?.doing === "drafter";
+  const isCut = stage?.drafter.view.link || (running && (told.armed || told.cut));
+  const apart = running && [step, now.step].some((one) => ["end", "training"].includes(one)); // another tree, or a whole run
+  if (told.armed && !running) turn();
+  if (now && (apart || (isCut && step !== "alone"))) {
+    told.armed = told.cut = false;
     stop();
-    before(null, Infinity); // the other steps are about runs without a cut, the last about a whole one
+    before(null, Infinity); // the other steps are about runs without a cut
+    settle();
     buttons();
   }
   stage?.whole();
-  stage?.step(step);
+  stage?.step();
 }
 
 /** In a lesson: a benchmark's rows beside the runs of a step. */

@@ -59,6 +59,7 @@ export class Stage {
     this.root.classList.toggle("veiled", on);
     this.cycle.veil(on);
     if (on && !this.live && this.pinned === null && this.drafter.ended) this.#show(this.#best);
+    this.#name();
   }
 
   #bar() {
@@ -119,14 +120,18 @@ export class Stage {
 
   begin(name, head, how) {
     const { label, method } = head;
-    const { title } = this.lanes[name];
     this.lanes[name].begin(head, how);
-    const known = inClass && stepOf() !== "tli" ? label.split(" N=")[0] : label; // N has a step of its own
-    if (method !== "vanilla") title.textContent = `${DRAFTED}: ${known}`;
-    else if (name === "plain") title.textContent = ALONE;
+    if (name === "plain") this.plain.title.textContent = ALONE;
     if (name !== "drafter") return;
+    this.#name();
     this.root.dataset.alone = method === "vanilla" ? "yes" : "";
     this.cycle.clear(`${label.split(" N")[0]} is reading the prompt.`);
+  }
+
+  // In a lesson, N has a step of its own.
+  #name() {
+    const { head, title } = this.drafter;
+    if (head && head.method !== "vanilla") title.textContent = `${DRAFTED}: ${inClass && stepOf() !== "tli" ? head.label.split(" N=")[0] : head.label}`;
   }
 
   /** A new run of the visitor's; its lines are shown as they come. most: its tokens at most; coming:
@@ -139,6 +144,7 @@ export class Stage {
     this.plain.empty(LATER);
     this.drafter.empty(coming);
     this.drafter.title.textContent = DRAFTED; // whose it is comes with the first line
+    this.levels.show([], [], true);
     this.charts.wait("Of the run before: the new charts follow the run.");
     this.#state("live");
     this.tell();
@@ -157,13 +163,9 @@ export class Stage {
   }
 
   /** A lesson's step begins, with a table of its own. */
-  step(name) {
+  step() {
     this.ran.clear();
-    if (this.live || !this.drafter.head) return;
-    const kept = ({ tree }) => tree?.path.length ?? Infinity;
-    const poorest = this.drafter.all.reduce((one, other) => (kept(other) < kept(one) ? other : one), this.drafter.all[0]);
-    if (inClass) this.levels.show(this.drafter.cycles, this.drafter.all);
-    if (name === "verifying" && poorest) this.#point((this.held = poorest.cycle + 1));
+    if (!this.live && this.drafter.head) this.levels.show(this.drafter.cycles, this.drafter.all);
   }
 
   /** What a benchmark says of the drafters that a lesson's step compares. */
@@ -237,14 +239,14 @@ export class Stage {
     const newest = this.drafter.cycles.at(-1);
     if (this.pinned === null && this.drafter.root.dataset.link === "lost") this.cycle.clear(ALONE_NOW);
     else if (this.pinned === null) this.#show(newest);
-    if (inClass) this.levels.show(this.drafter.cycles, this.drafter.all);
+    if (inClass) this.levels.show(this.drafter.cycles, this.drafter.all, this.live);
     if (inClass && this.live && this.drafter.ended && !this.plain.cycles.length) this.ran.add(this.drafter, null); // its plain run follows
     this.#buttons();
     this.tell();
   }
 
   #show(line) {
-    const best = this.drafter.ended && this.pinned === null && line === this.#best && line?.tree?.path.length > 1 && stepOf() !== "drafting";
+    const best = this.drafter.ended && this.pinned === null && line === this.#best && line?.tree?.path.length > 1 && !["drafting", "verifying"].includes(stepOf());
     const rough = busy(this);
     const plain = this.live || rough ? null : this.plain.ms; // while it runs, it changes
     this.cycle.rough = !this.live && rough;
@@ -275,8 +277,10 @@ export class Stage {
   }
 
   // The quickest cycle of those that kept most guesses, words rather than signs. A lesson's first question is
-  // asked of a larger tree, of which not all levels were right.
+  // asked of a larger tree, of which not all levels were right, the second of one with the fewest right guesses.
   get #best() {
+    const count = ({ tree }) => tree?.path.length ?? Infinity;
+    if (stepOf() === "verifying") return this.drafter.cycles.reduce((one, other) => (one && count(one) <= count(other) ? one : other), null);
     const unsure = ({ tree }) => tree?.path.length && tree.path.length < Math.max(...depths(tree));
     const early = stepOf() === "drafting" ? this.drafter.cycles.slice(0, EARLY).filter(unsure) : [];
     if (early.length) return early.reduce((one, other) => (other.tree.texts.length > one.tree.texts.length ? other : one));

@@ -38,7 +38,7 @@ export function mount({ element, props: { runs, trip: first, ratio } }) {
     const few = `${many(runs[0][1], "round trip")} instead of ${runs.at(-2)[1]}`;
     const alone = "the drafter here writes on, though mostly wrong.";
     const saved = runs.at(-2)[1] - runs[0][1];
-    const pays = saved > 0 ? `it saves time from round trips of ${(1000 * (ours - away[0] - each + away.at(-2)) / saved).toFixed(0)} ms` : "it saves none";
+    const pays = saved > 0 ? `it saves time from round trips of ${Math.ceil((1000 * (ours - away[0] - each + away.at(-2))) / saved)} ms` : "it never saves time";
     const least = !rough && ours > each ? `${few}, but slower: ${pays}. A server that streams is faster, but stops at a cut`
       : rough ? `${few}. The server was busy, so times are rough. A stream stops at a cut`
       : ours < stream ? `${few}: guessing here ${here}. A stream would stop at a cut`

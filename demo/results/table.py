@@ -211,7 +211,7 @@ def _joined(drafting: dict[str, dict[str, Any]], order: Sequence[str], alone: Se
     if not lookup:
         return f"{told}."
     most = drafting[alone[0]] if alone else None
-    cheap = most and most["speedup"] < lookup["speedup"] and most["tau"] > lookup["tau"]
+    cheap = most and pace(lookup, most) == 1 and most["tau"] > lookup["tau"]
     why = " beats every drafter alone: fewer of its guesses are right, but they cost almost nothing"
     gains = _over(drafting, [NGRAM])
     return f"{told}. Untrained lookup alone {f'({gains}){why}' if cheap else f'reaches {gains}'}."

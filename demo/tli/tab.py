@@ -16,7 +16,7 @@ from demo.engine import Engine
 from demo.lesson.text import PRESSED
 from demo.results.charts import CHARTS, spread
 from demo.results.tab import FIRST, ours
-from demo.results.table import papers_means
+from demo.results.table import ALIKE, papers_means
 from demo.session import PRIVATE, Shared
 from demo.share import address_of
 from demo.tli.drawing import drawing_html
@@ -42,7 +42,6 @@ TRAINED = (
 )
 NTH = "N\u00a0=\u00a0{}"
 PALE = 0.4  # opacity
-CLOSE = 1.05  # speeds that differ by less are level, as in Benchmarks
 
 
 def build(shared: Shared) -> None:
@@ -182,7 +181,9 @@ def advice_html(found: Recording | None = None, sized: Recording | None = None) 
     raced = dict(sorted((_by_n(sized.methods if sized else {}) or here).items()))
     rates = {n: spread(one, "tokens_per_second") for n, one in raced.items()}
     times = {n: one["speedup"] for n, one in raced.items()}
-    level = [n for n in times if n in leaders(rates) or times[n] > max(times.values()) / CLOSE]
+    single = not any(rate and rate.known for rate in rates.values())  # passes
+    level = [n for n in times if n in leaders(rates)
+             or (single and 1 - times[n] / max(times.values()) < ALIKE)]  # fmt: skip
     each = f"{min(times.values()):.2f} to {max(times.values()):.2f} ×"
     behind = [f"{NTH.format(n)} is behind ({times[n]:.2f} ×)" for n in times if n not in level]
     if len(level) == 1:

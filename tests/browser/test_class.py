@@ -101,18 +101,17 @@ def test_in_class_there_is_what_a_lesson_needs(open_page):
     assert not page.locator(".class-picture li").count()  # they are the answer
     press(page, "Show answer")
     words = [re.sub("^Recorded.*?: ", "", headline(page)), page.inner_text("#view .costs")]
-    wrong, ahead, saved, costs, rival = page.locator(".class-picture li").all_inner_texts()
+    wrong, *ahead, saved, costs, rival = page.locator(".class-picture li").all_inner_texts()
     assert rival.startswith("In the recording, MoA N=0 against EAGLE-2: ")
     right = page.locator(f"{TEXT} .accepted").count()
     kept = [len(line["tree"]["path"]) for line in page.evaluate(LINES) if line.get("tree")]
-    levels = [sum(count >= level for count in kept) for level in (1, 3)]
-    assert ahead.endswith(
-        f"right in {levels[0]} of {len(kept)} calls, the next three all right in {levels[1]}."
-    )
+    first, three = (sum(count >= level for count in kept) for level in (1, 3))
+    told = f"right in {first} of {len(kept)} calls, the next three all right in {three}."
+    assert all(line.endswith(told) for line in ahead)
     assert f": {right} of " in wrong and words[0].startswith(saved[:-1])
     assert costs == words[1] and page.get_by_role("button", name="Next step →").is_disabled()
     run(page)
-    saved = page.locator(".class-picture li").nth(2).inner_text()
+    saved = page.locator(".class-picture li").nth(1 + len(ahead)).inner_text()
     assert headline(page).startswith(saved[:-1])  # of the newest run
     press(page, "Back")
     assert page.locator(".class-picture svg").is_visible()
@@ -167,3 +166,15 @@ def test_in_class_there_is_what_a_lesson_needs(open_page):
         page.keyboard.press("PageDown")
     press(page, "Show answer")  # the last says what the cut did
     assert "offline token" in page.locator(".class-picture li").nth(-2).inner_text()
+    for _ in range(4):
+        press(page, "Back")
+    press(page, "✂ Cut the connection")
+    page.click("#run")
+    press(page, "Next step →")  # before the cut: it would go on unseen
+    page.wait_for_selector("#stage[data-run=recorded]")
+    press(page, "Next step →")
+    run(page)  # rows of five guesses
+    for _ in range(2):
+        page.keyboard.press("PageDown")
+    press(page, "Show answer")
+    assert page.locator(".class-picture li").nth(1).inner_text().startswith("Far ahead, ")
