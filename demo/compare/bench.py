@@ -118,7 +118,8 @@ def verdict(rows: Sequence[Row], recorded: bool = False) -> list[str]:
     if plain := rates.get(VANILLA):
         near = [row.label for row in drafting if found[row.method] < found[VANILLA]
                 and plain.overlaps(rates[row.method])]  # fmt: skip
-        unsure += [f"{listed(near)} may gain nothing over plain"] * bool(near)
+        more = f"runs of {listed(near)} overlap plain’s: more repeats may tell"
+        unsure += [more] * bool(near)
     sized = any(row.tree and row.tree.auto and row.tau and row.tau.known for row in drafting)
     varies = ["trees adapt to measured times, so tokens per call vary"] * sized
     if not recorded and (worst := unsteady(measured)):

@@ -104,7 +104,7 @@ def for_class() -> list[dict[str, Any]]:
         "observing": [PICTURES["observing"]()],
         "tli": [layers(stop, "tli") for stop in STOPS],
     }
-    compared = {"observing": (RIVAL, "moa-n0"), "tli": ("moa-n3", "moa-n0")}
+    compared = {"observing": (RIVAL, "moa-n0"), "tli": ("moa-n0", "moa-n3")}
     shown = ("id", "title", "ask", "question", "answer")
     return [
         {name: getattr(step, name) for name in shown}
@@ -127,7 +127,7 @@ def _gains(methods: Sequence[str]) -> dict[str, Any] | None:
         times = (whole, spent["draft"], whole / tau, alone)
         rows.append([label(method), f"{tau:.2f}", *(f"{time:.0f}" for time in times)])
     prompts = many(found[VANILLA]["prompts"], "prompt")
-    name = f"Recorded: the mean of {prompts}, with trees that size themselves"
+    name = f"Recorded: the mean of {prompts}, trees that size themselves. Compare within these."
     return {"rows": rows, "name": name}
 
 

@@ -5,7 +5,7 @@ import { follow, levels, outside, prompted, recall, seen, settled, veil } from "
 const KEYS = { PageDown: 1, ArrowRight: 1, PageUp: -1, ArrowLeft: -1 }; // those of a clicker, too
 
 const END = {
-  id: "end", title: "What we saw", ask: "Write your answer first, then press Show answer. For numbers of your own, press Run, then Measure speed: it takes a minute or two.", question: "In your own words: what makes it faster, and what does it cost?", pictures: [],
+  id: "end", title: "What we saw", ask: "Write your answer first, then press Show answer. For numbers of your own, press Run, then Measure speed.", question: "In your own words: what makes it faster, and what does it cost?", pictures: [],
   answer: "Checking several guesses in one call takes less time than a call for each, so right guesses save time. Guessing takes time and memory, and each guess makes the call longer: with few right guesses, it does not pay.",
 };
 

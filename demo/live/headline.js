@@ -110,7 +110,7 @@ function once(stage) {
   const over = ours / theirs;
   if (busy(stage)) return [" Speed: this machine was too busy to tell."];
   const cut = drafter.view.link ? " while connected" : "";
-  return [over < 0.87 || over > 1.15 ? ` This run: ${over < 1 ? "slower" : "faster"}, ${rates(stage)}${cut}.` : ` This run: about as fast${cut}.`];
+  return [over < 0.87 || over > 1.15 ? ` This run: ${over < 1 ? "slower" : "faster"}, ${rates(stage)}${cut}.` : ` This run: too close to tell${cut}.`];
 }
 
 /** Whether other work disturbed single runs: checking a tree was cheaper than one word, the same prompt took

@@ -1,6 +1,7 @@
 // In class: what the runs have shown. A table of the drafters that ran on one prompt in one step, and how
 // far their guesses were right.
 import { add, el, many } from "../common/static/dom.js";
+import { stepOf } from "../common/static/page.js";
 
 const LEVELS = 5; // of the row that a call guesses
 const HEADS = ["", "tokens a call", "ms a call", "of which drafting", "ms a token", "ms without a drafter"];
@@ -39,9 +40,10 @@ export class Ran {
 
   #draw() {
     const line = (cells, kind) => add(el("tr"), ...cells.map((words) => el(kind, "", words)));
-    const ran = this.runs.map((one) => line(one.row, "td"));
+    const named = ([name, ...cells]) => line([stepOf() === "tli" ? name : name.split(" N=")[0], ...cells], "td");
+    const ran = this.runs.map(({ row }) => named(row));
     const { name, rows } = this.#recorded ?? { rows: [] };
-    const recorded = rows.map((row) => line(row, "td"));
+    const recorded = rows.map(named);
     if (name) recorded.unshift(add(el("tr"), el("th", "", name, { colSpan: HEADS.length })));
     if (ran.length || name) this.root.replaceChildren(add(el("table"), line(HEADS, "th"), ...ran, ...recorded));
     else this.root.replaceChildren(el("p", "", "Run them: what each gains and costs comes here."));

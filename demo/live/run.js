@@ -328,11 +328,13 @@ export const outside = () => {
 /** In a lesson, as another step begins: nothing is cut, and a run that is over is shown as it needs it. */
 export function settled(step) {
   if (now?.doing === "plain") stop();
+  stage?.whole();
   const running = now?.doing === "drafter";
   const isCut = stage?.drafter.view.link || (running && (told.armed || told.cut));
-  const apart = running && [step, now.step].some((one) => ["end", "training"].includes(one)); // another tree, or a whole run
+  const apart = running && [step, now.step].includes("training"); // with another tree
   if (told.armed && !running) turn();
-  if (now && (apart || (isCut && step !== "alone"))) {
+  const partial = step === "end" && !stage?.complete; // it sums up a whole one
+  if (now && (apart || partial || (isCut && step !== "alone"))) {
     told.armed = told.cut = false;
     stop();
     before(null, Infinity); // the other steps are about runs without a cut

@@ -125,7 +125,7 @@ def test_the_whole_of_it_is_on_one_screen_and_one_plain_run_follows(page):
         ours, theirs = (figure(page, "rate", lane) for lane in (LANE, PLAIN))
         over = "faster" if ours > 1.15 * theirs else "slower" if ours < 0.87 * theirs else ""
         rates = f"{over}, {ours:.0f} against {theirs:.0f} tokens/s"
-        told = f"Same text. This run: {rates if over else 'about as fast'}."
+        told = f"Same text. This run: {rates if over else 'too close to tell'}."
         assert headline(page).endswith(told)
     bars = page.inner_text(".cycle-panel .bars")
     assert ("Plain decoding: " in bars) == (BUSY not in headline(page)) and " ms, for " in bars
