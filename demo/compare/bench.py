@@ -122,13 +122,12 @@ def verdict(rows: Sequence[Row], recorded: bool = False) -> list[str]:
         unsure += [more] * bool(near)
     sized = any(row.tree and row.tree.auto and row.tau and row.tau.known for row in drafting)
     varies = ["trees adapt to measured times, so tokens per call vary"] * sized
+    saved = _saved(measured)
     if not recorded and (worst := unsteady(measured)):
-        first = f"{_saved(measured)}. Speed: {_likely(drafting, plain)}."
         assert worst.rate is not None, "rows without a speed are not compared"
         over = worst.rate.high / worst.rate.low
         apart = f"{worst.label}’s times differ {over:.1f}-fold: compare again"
-        return [first, apart, *varies, _texts(measured)]
-    saved = _saved(measured)
+        return [_likely(drafting, plain), saved, apart, *varies, _texts(measured)]
     return [_speed(measured), saved, *unsure, *_why(measured), *varies, _texts(measured)]
 
 
@@ -142,9 +141,10 @@ def _likely(drafting: Sequence[Row], plain: Spread | None) -> str:
                                    (median, "middle", "middle", "be sure")):  # fmt: skip
         ahead = [name for name in rates if getattr(rates[name], end) > getattr(plain, other)]
         if ahead:
-            were = "was" if len(ahead) == 1 else "were each"
-            return f"{listed(ahead)} {were} faster than plain in {which}, but {busy} {how}"
-    return f"{busy} tell"
+            who = "Every drafter" if len(ahead) == len(rates) > 1 else listed(ahead)
+            were = "was" if who != listed(ahead) or len(ahead) == 1 else "were each"
+            return f"{who} {were} faster than plain in {which}, but {busy} {how}."
+    return f"Speed: {busy} tell."
 
 
 def _saved(measured: Sequence[Row]) -> str:

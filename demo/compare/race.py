@@ -32,10 +32,8 @@ def race(rows: Sequence[Row], recorded: bool = False) -> dict[str, Any]:
     found = places(rates) if runs > 1 and not busy else {}
     lanes = [
         {**lane, "rank": found.get(row.method)}
-        for row, lane in zip(rows, _lanes(rows, lines=True), strict=True)
+        for row, lane in zip(rows, _lanes(rows, lines=True, busy=busy), strict=True)
     ]
-    if busy:
-        lanes = [lane | {"over": ""} for lane in lanes]
     prompt = rows[0].trace.about.get("prompt", "")
     return {"id": token_hex(4), "repeats": runs, "prompt": prompt, "busy": busy, "lanes": lanes}
 
@@ -57,16 +55,21 @@ def so_far(rows: Sequence[Row], methods: Sequence[str]) -> dict[str, Any]:
     return {"id": token_hex(4), "measuring": True, "lanes": every}
 
 
-def _lanes(rows: Sequence[Row], lines: bool) -> list[dict[str, Any]]:
+def _lanes(rows: Sequence[Row], lines: bool, busy: bool = False) -> list[dict[str, Any]]:
     plain = next((row.rate for row in rows if row.method == VANILLA), None)
     return [
         {"label": row.label, "colour": colour(row.method),
          "seconds": sum(row.trace.seconds.values()), "range": _range(row),
-         "over": f"{row.rate.over(plain).middle:.2f} × plain" if row.rate and plain else "",
+         "over": _over(row.rate.over(plain), busy) if row.rate and plain else "",
          "tau": f"{row.tau.middle:.2f} tokens per call" if row.tau else "",
          **({"lines": feed_of(row.trace, row.method)} if lines else {})}
         for row in rows
     ]  # fmt: skip
+
+
+def _over(gain: Spread, busy: bool) -> str:
+    times = f"{gain.low:.1f} to {gain.high:.1f}" if busy else f"{gain.middle:.2f}"
+    return f"{times} × plain"
 
 
 def _range(row: Row) -> tuple[float, float] | None:

@@ -3,7 +3,6 @@
 The functions below `look_inside` are pure and run no model.
 """
 
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from html import escape
@@ -158,11 +157,11 @@ def takeaway(looked: Look) -> str:
             f"The last layer, the only one that EAGLE-2 sees, gets {mean[-1]:.0%}; {which} "
             f"{share}; an even share is {1 / len(mean):.0%}. "
         )
-    read = Counter[str]()
+    read: dict[str, float] = {}
     columns = [*zip(*looked.text, strict=True)][-len(tokens) :]
     for token, column in zip(tokens, columns, strict=True):
-        read[short(token)] += fmean(column)
-    named = " and ".join(f"“{token}”" for token, _ in read.most_common(2))
+        read[short(token)] = max(read.get(short(token), 0.0), fmean(column))
+    named = " and ".join(f"“{token}”" for token in sorted(read, key=lambda one: -read[one])[:2])
     return (
         f'<p class="conclusion">Cycle {looked.cycle + 1}: to guess what follows '
         f"“{escape(short(looked.root))}”, the drafter looked most at {said}{escape(named)}.</p>"

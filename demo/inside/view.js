@@ -3,13 +3,12 @@
 import { add, button, clamped, el, many, quoted, tipBox } from "../common/static/dom.js";
 import { onTab } from "../common/static/page.js";
 import { legendOf, mark } from "../common/tokens/view.js";
-import { wantedCycle } from "../live/run.js";
+import { shownCycle, wantedCycle } from "../live/run.js";
 import { Pointed } from "./pointed.js";
 import { sentence } from "./words.js";
 
 const SHOWN = 240; // characters of text before the cycle
 const mean = (cycles) => (cycles.reduce((sum, { emitted }) => sum + emitted, 0) / cycles.length).toFixed(2);
-
 
 function took({ ms }) {
   const [draft, verify] = ms.map((one) => `${one.toFixed(1)} ms`);
@@ -58,6 +57,7 @@ export function mount({ element, props, watch, trigger }) {
   const hint = el("p", "hint", `${doing} to see its probabilities.`);
   const claim = el("p", "conclusion");
   const idea = el("p", "hint");
+  const rare = el("span", "", "In this cycle, they differ most.");
   const pair = add(el("div", "pair"), add(el("div"), said, own.box, hint), rival);
   add(root, claim, idea, controls, before, legend, pair, about, tip);
 
@@ -115,6 +115,7 @@ export function mount({ element, props, watch, trigger }) {
     own.show(cycle, trace.texts, "Draft tree");
     const theirs = trace.rival ? paintRival(cycle) : "";
     claim.textContent = `In one call of the target, ${trace.method} gains ${many(cycle.emitted, "token")}${theirs}.`;
+    rare.hidden = !trace.rival || place !== telling();
     pale();
     root.dataset.cycle = String(place);
     props.value = place; // the server asks for it when it looks inside the drafter
@@ -140,13 +141,12 @@ export function mount({ element, props, watch, trigger }) {
     const cycles = many(trace.cycles.length, "cycle");
     if (!trace.rival?.cycles.length) trace.rival = null;
     const both = trace.rival ? [trace, trace.rival].map((one) => `${one.method} ${mean(one.cycles)}`).join(", ") : "";
-    const means = both && ` On average, a call gains: ${both}. It opens where they differ most: a rare case.`;
-    idea.textContent = `${cycles}, and the call for the prompt. In each, the drafter guesses a tree of tokens, and one call of the target keeps the path that it would write itself.${means}`;
+    const means = both ? `On average, a call gains: ${both}.` : "To see EAGLE-2’s tree beside it, press Measure speed in Live.";
+    idea.replaceChildren(`${cycles}, and the call for the prompt. In each, the drafter guesses a tree of tokens, and one call of the target keeps the path that it would write itself. ${means} `, rare);
     about.textContent = `${trace.about}; prompt ${quoted(plain(trace.prompt).trim())}`;
     slider.max = trace.cycles.length;
-    other.box.hidden = !trace.rival;
     pair.classList.toggle("alone", !trace.rival);
-    beside.textContent = "Measure speed, in Live, adds EAGLE-2’s run.";
+    rival.hidden = !trace.rival;
     show(wanted());
     pressed = null;
   }
@@ -155,7 +155,7 @@ export function mount({ element, props, watch, trigger }) {
   const wanted = () => pressed ?? telling();
 
   // A cycle in which only words were accepted, and some drafts were not: of those that the other method
-  // begins at the same token, the one where they differ most; without another method, the longest.
+  // begins at the same token, the one where they differ most; without another method, Live's.
   function telling() {
     const words = ({ path, tokens }, { texts }) => path.filter((node) => /\p{L}/u.test(texts[tokens[node]])).length;
     const shows = (cycle) => {
@@ -163,7 +163,7 @@ export function mount({ element, props, watch, trigger }) {
       return path.length > 1 && words(cycle, trace) === path.length && path.length < tokens.length - 1;
     };
     const most = (all) => all.indexOf(Math.max(...all));
-    if (!trace.rival) return most(trace.cycles.map((cycle) => (shows(cycle) ? 1 : 0) + words(cycle, trace) / 100));
+    if (!trace.rival) return shownCycle();
     const theirs = new Map(trace.rival.cycles.map((cycle) => [cycle.at, words(cycle, trace.rival)]));
     const apart = trace.cycles.map((cycle) =>
       !shows(cycle) ? -2 : theirs.has(cycle.at) ? Math.abs(words(cycle, trace) - theirs.get(cycle.at)) : -1);

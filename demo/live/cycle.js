@@ -126,7 +126,7 @@ export class Cycle {
     const drafts = tree ? tree.texts.length - 1 : 0;
     const about = { drafts, kept: tree?.path.length ?? 0, written: accepted.length, bonus };
     let words = drafts ? SAYS[name](about) : "No guess: the target writes one token.";
-    if (confirmed + changed) words = `Written offline: ${confirmed} confirmed by the target, ${changed} changed.`;
+    if (confirmed + changed) words = `Written alone: the target kept ${confirmed}, replaced ${changed}.`;
     this.caption.textContent = `${this.#veiled || name !== "kept" ? `Cycle ${cycle + 1}.` : this.name} ${words}`; // a name may judge it
   }
 

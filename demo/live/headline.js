@@ -22,7 +22,7 @@ export function costs(stage) {
   const { drafter, plain, complete, live, measured } = stage;
   const lost = drafter.root.dataset.link === "lost";
   if (lost && drafter.ended) return "";
-  if (lost) return repeats([...drafter.view.text.querySelectorAll(".offline")].map((node) => node.textContent).join(""), true) ? "A drafter this small soon repeats itself." : "Nobody checks these words until the connection is back.";
+  if (lost) return repeated([...drafter.view.text.querySelectorAll(".offline")].map((node) => node.textContent).join("")) ? "A drafter this small soon repeats itself." : "Nobody checks these words until the connection is back.";
   if (live && plain.head && !plain.ended && !drafter.view.link) return `Plain decoding: ${many(plain.pace[0], "token")} so far.`;
   if (live && drafter.calls && !drafter.view.link) return `So far: ${many(drafter.pace[0], "token")} in ${many(drafter.calls, "model call")}.`;
   if (complete && measured?.over.vanilla === null) return `Fast and slow runs of both overlap, so the medians, ${rates(stage)}, prove nothing.`;
@@ -31,10 +31,12 @@ export function costs(stage) {
 }
 
 /** How the run ended, and with what it was drafted. */
-export function remarks({ drafter, complete }) {
+export function remarks({ drafter, complete, earlier }) {
   if (drafter.view.link && drafter.root.dataset.link !== "lost") return [];
-  const by = drafter.head?.by.replace(AUTO, "trees adapt to the machine’s speed, so calls vary");
-  return [complete && repeats(drafter.view.written), ENDINGS[drafter.ended?.end], by].filter(Boolean);
+  const by = drafter.head?.by.replace(`${drafter.head.label}, `, "").replace(AUTO, "tree size adapts to speed, so calls vary");
+  const easy = complete && repeated(drafter.view.written) > 0.25 && "The text repeats itself"; // its speed says little
+  const before = earlier && earlier !== drafter.calls && `${earlier} calls in the run before`;
+  return [easy, by, before, ENDINGS[drafter.ended?.end]].filter(Boolean);
 }
 
 /** In sentences: how many guesses were right, how far ahead, what that saved, what it cost, what a cut did, and the rival. */
@@ -98,8 +100,11 @@ function speed(stage) {
   return slower ? [", slower: ", shown, ` the speed${runs}`] : [", ", shown, ` as fast${runs}`];
 }
 
-// A ratio, or the least and the most that it may be.
-const times = (over) => `${[over].flat().map((one) => one.toFixed(2)).join(" to ")} ×`;
+// A ratio; where runs differ much, with the least and the most that it may be.
+function times(over) {
+  const [middle, ...ends] = [over].flat().map((one) => one.toFixed(2));
+  return ends.length ? `about ${middle} × (${ends.join(" to ")})` : `${middle} ×`;
+}
 
 // Of one run each, no more than which was faster.
 function once(stage) {
@@ -132,11 +137,11 @@ function unchecked({ ended, view }) {
   return ended.end === "offline" ? `The connection did not come back in time, so the run ended. Unchecked: ${alone}, written alone. Run again, and restore it sooner.` : "";
 }
 
-// Of a text that is easy to guess, speed says little. some: whether any of it comes again, not much of it.
-function repeats(written, some = false) {
+// The share of six words in a row that come again.
+function repeated(written) {
   const words = written.split(/\s+/).filter(Boolean);
   const runs = words.slice(5).map((_, at) => words.slice(at, at + 6).join(" "));
-  return runs.length - new Set(runs).size > (some ? 0 : runs.length / 4) ? "The text repeats itself, so it is easy to guess" : "";
+  return runs.length && 1 - new Set(runs).size / runs.length;
 }
 
 /** What a cut did, once the run is over. */
@@ -152,7 +157,7 @@ function gain(stage) {
   if (busy(stage)) return `${brings}, but with its guesses takes longer than a plain one.`;
   if (own <= alone) return `${brings}.`;
   const [each, before] = [own, alone].map((ms) => ms.toFixed(0));
-  return `After the prompt, a call with guesses takes ${each} ms, not ${before}, but brings ${tau.toFixed(2)} tokens: ${(own / tau).toFixed(0)} ms a token.`;
+  return `After the prompt, a call with guesses takes ${each} ms, not ${before}, for ${tau.toFixed(2)} tokens: ${(own / tau).toFixed(0)} ms each, not ${before}.`;
 }
 
 // Milliseconds of a call, over a whole run.

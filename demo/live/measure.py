@@ -50,11 +50,12 @@ def speed(traces: Sequence[Trace]) -> Spread | None:
 
 
 def ratio(ours: Spread | None, base: Spread | None) -> float | list[float] | None:
-    """The ratio of two speeds; the least and the most that it may be where runs of one method
-    differ by more than STEADY; None where the two ranges overlap: then nothing is claimed."""
+    """The ratio of two speeds; with the least and the most that it may be where runs of
+    one method differ by more than STEADY; None where the two ranges overlap, which claims nothing.
+    """
     if not ours or not base or (ours.overlaps(base) and (ours.known or base.known)):
         return None
     if max(one.high / one.low for one in (ours, base)) > STEADY:
         over = ours.over(base)
-        return [round(over.low, 3), round(over.high, 3)]
+        return [round(one, 3) for one in (over.middle, over.low, over.high)]
     return round(ours.middle / base.middle, 3)

@@ -268,8 +268,7 @@ function connection() {
   const left = head && stage.written ? Math.max(0, Math.round(head.patience - (performance.now() - since) / 1000)) : null;
   told.armed &&= able;
   const back = head && stage.drafter.root.dataset.link === "lost";
-  const alone = stage?.drafter.view.text.querySelectorAll(".offline").length;
-  cut?.show({ ...told, running, late: now?.doing === "plain", back, able, device, alone, left });
+  cut?.show({ ...told, running, late: now?.doing === "plain", back, able, device, left });
 }
 
 // ---- the measurement ----
@@ -293,8 +292,9 @@ function measuring({ step, share }) {
 
 function measured({ measured: found, rival, lines, traces }) {
   if (!now) return;
+  const earlier = stage.drafter.calls;
   Object.assign(now, { measured: found, rival, traces });
-  stage.load({ ...lines, measured: found }, { badge: `median of ${found.runs} runs`, at: Infinity, state: "done" });
+  stage.load({ ...lines, measured: found }, { badge: `median of ${found.runs} runs`, at: Infinity, state: "done", earlier });
   stage.headline.scrollIntoView({ block: "nearest" }); // on a phone, its button is far below
   keep();
   offer();
@@ -356,6 +356,9 @@ export const levels = () => stage?.cycle.levels ?? 0;
 
 /** In a lesson: hides the target's verdicts. */
 export const veil = (on) => stage?.veil(on);
+
+/** The cycle whose tree is shown. */
+export const shownCycle = () => stage?.shown?.cycle ?? 0;
 
 let wanted = null;
 /** The cycle of the word that was pressed last, once: another tab opens with it. */

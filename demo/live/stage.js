@@ -78,8 +78,8 @@ export class Stage {
     this.key = [
       ["accepted", "guessed right", seen(".accepted:not(.confirmed)")], ["rejected", "rejected", () => this.#wrong],
       ["plain", "the target’s own", seen(".first, .bonus:not(.confirmed)")],
-      ["offline", "unchecked, may be wrong", seen(".offline")], ["confirmed", "confirmed by the target", seen(".confirmed")],
-      ["changed", "replaced by the target", seen(".changed")],
+      ["offline", "alone, unchecked", seen(".offline")], ["confirmed", "alone, then kept", seen(".confirmed")],
+      ["changed", "alone, then replaced", seen(".changed")],
     ].map(([kind, words, counted]) => [add(sample(kind, words), " ", el("b")), counted]);
     const [right, wrong, own, ...alone] = this.key.map(([node]) => node);
     add(wrong, rejected).title = "Most are alternatives: for each place, at most one guess can be right.";
@@ -102,9 +102,11 @@ export class Stage {
     this.tell();
   }
 
-  /** Plays whole runs: {drafter, plain: lines, measured}. badge: whose they are; at: where to begin. */
-  load({ drafter, plain = [], measured = null }, { badge = "", at = 0, state = "recorded" } = {}) {
+  /** Plays whole runs: {drafter, plain: lines, measured}. badge: whose they are; at: where to begin;
+   *  earlier: calls of the run that it takes the place of. */
+  load({ drafter, plain = [], measured = null }, { badge = "", at = 0, state = "recorded", earlier = 0 } = {}) {
     this.empty();
+    this.earlier = earlier;
     for (const [name, [head, ...lines]] of Object.entries({ drafter, plain }))
       if (head) this.begin(name, head, { badge, lines });
     this.measured = measured;
@@ -276,7 +278,7 @@ export class Stage {
     this.tell();
   }
 
-  // The quickest cycle of those that kept most guesses, words rather than signs. A lesson's first question is
+  // The first cycle of those that kept most guesses, words rather than signs. A lesson's first question is
   // asked of a larger tree, of which not all levels were right, the second of one with the fewest right guesses.
   get #best() {
     const count = ({ tree }) => tree?.path.length ?? Infinity;
@@ -285,9 +287,7 @@ export class Stage {
     const early = stepOf() === "drafting" ? this.drafter.cycles.slice(0, EARLY).filter(unsure) : [];
     if (early.length) return early.reduce((one, other) => (other.tree.texts.length > one.tree.texts.length ? other : one));
     const kept = ({ tree }) => (tree?.path ?? []).reduce((sum, node) => sum + 1 + /\p{L}/u.test(tree.texts[node]) / 100, 0);
-    const took = ({ ms }) => (ms ?? []).reduce((sum, one) => sum + one, 0);
-    const worth = (line, other) => kept(line) - kept(other) || took(other) - took(line);
-    return this.drafter.cycles.reduce((best, line) => (!best || worth(line, best) > 0 ? line : best), null);
+    return this.drafter.cycles.reduce((best, line) => (!best || kept(line) > kept(best) ? line : best), null);
   }
 
   #state(name) {
@@ -301,7 +301,7 @@ export class Stage {
     if (this.measured) {
       const { lanes, about, runs } = this.measured;
       const whose = this.frame.dataset.run === "recorded" ? "Recorded" : "Measured";
-      this.charts.show(lanes, `${whose}, median of ${runs} runs each${level(lanes)} · ${about}`);
+      this.charts.show(lanes, `${whose}, median of ${runs} runs each${level(lanes)} · ${about.replace("tree auto", "tree size adapts")}`);
       return;
     }
     const lanes = this.both.filter(({ head }) => head).map(({ head, tau, points, pause }) => ({ ...head, tau, points, pause }));
@@ -398,7 +398,7 @@ export class Stage {
     this.back.disabled = !this.#where;
     this.on.disabled = this.#where >= all;
     this.play.disabled = !all;
-    const shown = this.pinned === null && this.drafter.ended ? `${many(all, "cycle")} + the prompt = ${many(all + 1, "call")}` : `cycle ${this.pinned ?? this.drafter.cycles.length} of ${all}`;
+    const shown = this.pinned === null && this.drafter.ended ? `${many(all + 1, "call")}: one reads the prompt, then ${many(all, "cycle")}` : `cycle ${this.pinned ?? this.drafter.cycles.length} of ${all}`;
     this.count.textContent = all ? shown : "";
     this.count.title = "A cycle: the drafter guesses, one model call checks. The prompt’s call comes first. In real time.";
   }

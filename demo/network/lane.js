@@ -7,8 +7,8 @@ import { join, show as showBar } from "./bar.js";
 
 const median = (values) => [...values].sort((one, other) => one - other)[values.length >> 1];
 const KEY = {
-  accepted: "guessed right", plain: "the target’s own", offline: "written offline", // style.css: where it is
-  confirmed: "offline, then kept", changed: "offline, then replaced",
+  accepted: "guessed right", plain: "the target’s own", offline: "alone, unchecked", // style.css: where it is
+  confirmed: "alone, then kept", changed: "alone, then replaced",
 };
 export const amount = (count) => count < 1e3 ? `${count.toFixed(0)} B` : (count < 1e6 ? `${(count / 1e3).toFixed(1)} kB` : `${(count / 1e6).toFixed(1)} MB`);
 
@@ -49,7 +49,7 @@ class DeviceLane {
     }).observe(text);
     const { alone, confirmed, changed } = this.#offline;
     this.#figure("tau", (this.shown.tau ?? 0).toFixed(2));
-    this.#figure("alone", String(alone), `recorded; ${confirmed} confirmed, ${changed} changed`);
+    this.#figure("alone", String(alone), `recorded; ${confirmed} kept, ${changed} replaced`);
   }
 
   choose(name, title) {
@@ -101,6 +101,7 @@ class DeviceLane {
     this.#clear();
     this.shown.begin({ run: String(performance.now()), label: this.title }, { arrival: true });
     this.device.tell("run", asked);
+    this.#say("The target reads the prompt.");
   }
 
   #hear(data) {
@@ -187,12 +188,12 @@ class DeviceLane {
     const { waits } = this.#offline;
     const waited = (performance.now() - this.wrote) / 1000;
     const left = Math.max(0, this.patience - waited);
-    if (waits && (this.shown.done(this.most) || waited > 2)) this.#say(`The drafter has come to its end: ${many(waits, "token")} written alone. Restore the connection within ${left.toFixed(0)} s, and the target checks them.`);
+    if (waits && (this.shown.done(this.most) || waited > 2)) this.#say(`The drafter has come to its end: ${many(waits, "token")} written alone. Restore the connection within ${left.toFixed(0)} s, else the run ends.`);
   }
 
   on_link_back({ tokens }) {
     this.state = tokens ? "back" : "running";
-    this.#say(tokens ? `The connection is back: the target checks ${many(tokens, "offline token")}.` : "The connection is back.");
+    this.#say(tokens ? `The connection is back: the target checks ${many(tokens, "token")} written alone.` : "The connection is back.");
   }
 
   on_finished({ line }) {
@@ -202,7 +203,7 @@ class DeviceLane {
     const said = [`${many(calls, "round trip")}${waits ? "" : ` instead of ${count}`} for ${many(count, "token")}, all the target’s own.`];
     if (confirmed + changed) said.push(this.#healed);
     else if (!waits) said.push(`On the way: about ${this.#way.toFixed(1)} of ${seconds.toFixed(1)} s; the rest in the models.`);
-    if (waits) said.push(`${waits} more were written offline and never checked: run again, and restore the connection sooner.`);
+    if (waits) said.push(`${waits} more were written alone and never checked: run again, and restore the connection sooner.`);
     said.push(`${ENDINGS[line.end].replace(/^./, (letter) => letter.toUpperCase())}.`);
     this.#tell();
     this.#say(said.join(" "));
@@ -246,7 +247,7 @@ class DeviceLane {
     const { alone, confirmed, changed, waits } = this.#offline;
     showBar();
     if (levels.length > 1) this.#figure("level", `${median(levels.slice(1)).toFixed(1)} ms`);
-    if (alone) this.#figure("alone", String(alone), `${confirmed} confirmed, ${changed} changed${waits ? `, ${waits} not checked yet` : ""}`);
+    if (alone) this.#figure("alone", String(alone), `${confirmed} kept, ${changed} replaced${waits ? `, ${waits} not checked yet` : ""}`);
     if (!cycles) return;
     const more = tokens - 1;
     const [up, down] = ["sent", "received"].map((way) => bytes[way] - first[way]);

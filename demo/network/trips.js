@@ -24,7 +24,7 @@ export function mount({ element, props: { runs, trip: first, ratio } }) {
     const each = ratio * check; // on the same machine, as busy as it is
     const mine = needed.map((one) => [one.name, one.calls, one.target, one.drafting]);
     runs = [...mine, [plain, count, count * each, 0], [streamed, 1, count * each, 0]];
-    before = `Your run, without the time of a cut:`;
+    before = "Your run:";
     whence.textContent = `measured in your run, on the server and in this browser, without the time of a cut. Plain decoding was not run: as recorded, a call of it takes ${Math.round(100 * ratio)} % of the time of a check.`;
     draw();
   };
@@ -35,14 +35,14 @@ export function mount({ element, props: { runs, trip: first, ratio } }) {
     const [ours, each, stream] = [whole[0], ...whole.slice(-2)];
     element.querySelector("label span").textContent = `${trip.value} ms`;
     const here = drafted ? "is the fastest" : "would be the fastest, if this browser were as quick as that server";
-    const few = `${many(runs[0][1], "round trip")} instead of ${runs.at(-2)[1]}`;
+    const few = drafted ? "" : `${many(runs[0][1], "round trip")} instead of ${runs.at(-2)[1]}. `; // told by the run itself
     const alone = "the drafter here writes on, though mostly wrong.";
     const saved = runs.at(-2)[1] - runs[0][1];
     const pays = saved > 0 ? `it saves time from round trips of ${Math.ceil((1000 * (ours - away[0] - each + away.at(-2))) / saved)} ms` : "it never saves time";
-    const least = !rough && ours > each ? `${few}, but slower: ${pays}. A server that streams is faster, but stops at a cut`
-      : rough ? `${few}. The server was busy, so times are rough. A stream stops at a cut`
-      : ours < stream ? `${few}: guessing here ${here}. A stream would stop at a cut`
-      : `${few}. A server that streams is faster, but stops at a cut`;
+    const least = !rough && ours > each ? `${few}Guessing is slower here: ${pays}. A server that streams is faster, but stops at a cut`
+      : rough ? `${few}The server was busy, so times are rough. A stream stops at a cut`
+      : ours < stream ? `${few}Guessing here ${here}. A stream would stop at a cut`
+      : `${few}A server that streams is faster, but stops at a cut`;
     const ways = ["with the drafter here", "with the server asked for each token", "if the server streams"];
     times.replaceChildren(before, ...[ours, each, stream].map((one, at) => el("span", "", `${seconds(one)} ${ways[at]}`)));
     bars.classList.toggle("rough", rough);
@@ -54,7 +54,8 @@ export function mount({ element, props: { runs, trip: first, ratio } }) {
     ]));
   }
 
-  element.querySelector(".trips").open = !window.matchMedia("(max-width: 640px)").matches;
+  const phone = window.matchMedia("(max-width: 640px)").matches;
+  for (const fold of element.querySelectorAll("details")) fold.open = !phone;
   trip.value = first;
   trip.oninput = draw;
   draw();

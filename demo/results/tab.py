@@ -38,7 +38,8 @@ def _recorded(there: list[Recording]) -> None:
     first = there[0]
     said = words(texts.headline(first), elem_id="bench-claims")
     choice = gr.Dropdown(
-        [(texts.title(one), one.name) for one in there], value=first.name, label="Settings",
+        [(texts.choice(one), one.name) for one in there], value=first.name,
+        label="Settings, each with its fastest method",
         elem_id="bench-recording", filterable=False,
     )  # fmt: skip
     with gr.Row(elem_id="bench-charts"):

@@ -184,14 +184,15 @@ def advice_html(found: Recording | None = None, sized: Recording | None = None) 
     single = not any(rate and rate.known for rate in rates.values())  # passes
     level = [n for n in times if n in leaders(rates)
              or (single and 1 - times[n] / max(times.values()) < ALIKE)]  # fmt: skip
-    each = f"{min(times.values()):.2f} to {max(times.values()):.2f} ×"
-    behind = [f"{NTH.format(n)} is behind ({times[n]:.2f} ×)" for n in times if n not in level]
-    if len(level) == 1:
-        said = f"Here, take {NTH.format(level[0])}: it is the fastest, {times[level[0]]:.2f} ×"
-    elif behind:
-        named = listed([f"{NTH.format(n)} ({times[n]:.2f} ×)" for n in level])
-        said = f"Here, {named} are level, and {listed(behind)}: times"
+    first, *more = level
+    if not more:
+        said = f"Here, take {NTH.format(first)}: it is the fastest, {times[first]:.2f} ×"
+    elif len(level) < len(times):
+        others = [f"{NTH.format(n)} {times[n]:.2f} ×" for n in times if n != first]
+        each = listed([f"it is {times[first]:.2f} ×", *others])
+        said = f"Here, {NTH.format(first)} is enough: {each}"
     else:
+        each = f"{min(times.values()):.2f} to {max(times.values()):.2f} ×"
         said = f"Here, it hardly matters: every N is {each}"
     least, most = (raced[end(raced)] for end in (min, max))
     before, after = (gain for one in (least, most) if (gain := spread(one, "tau")))

@@ -165,7 +165,7 @@ def test_in_class_there_is_what_a_lesson_needs(open_page):
     for _ in range(3):
         page.keyboard.press("PageDown")
     press(page, "Show answer")  # the last says what the cut did
-    assert "offline token" in page.locator(".class-picture li").nth(-2).inner_text()
+    assert "written alone" in page.locator(".class-picture li").nth(-2).inner_text()
     for _ in range(4):
         press(page, "Back")
     press(page, "✂ Cut the connection")

@@ -132,7 +132,7 @@ def test_a_cut_takes_effect_at_once_and_the_text_is_healed(page):
     finish(page)
     said = page.inner_text("#view .costs")
     assert page.evaluate(TOPS) == tops
-    assert re.search("offline tokens? w", said) and figure(page, "exact") == 1
+    assert re.search("tokens? written alone, the target kept", said) and figure(page, "exact") == 1
     whole, busy = headline(page), "this machine was too busy to tell."
     assert whole.endswith((" while connected.", busy))
     assert ("a call with guesses takes " in said) == (not whole.endswith(busy))

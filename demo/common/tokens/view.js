@@ -6,9 +6,9 @@ const KINDS = {
   accepted: "accepted guess",
   rejected: "rejected guess",
   bonus: "the target’s own token",
-  offline: "written offline: unchecked, may be wrong",
-  confirmed: "written offline, then confirmed by the target",
-  changed: "written offline, then changed: the target chose another token",
+  offline: "written alone: unchecked, may be wrong",
+  confirmed: "written alone, then kept by the target",
+  changed: "written alone, then replaced: the target chose another token",
 };
 const STRUCK = 10; // offline tokens in a row that stay in sight once the target has changed them
 // The hook's value by kind: like the bonus, the first token is the target's own.
@@ -122,7 +122,7 @@ export class TokenView {
       [this.link, this.#outcome, this.#holds] = ["The connection is lost: the drafter writes on alone.", [0, 0], false];
     } else if ("back" in line) {
       this.root.dataset.link = "";
-      this.link = "The connection is back: the target checks the offline text.";
+      this.link = "The connection is back: the target checks what was written alone.";
     } else if ("offline" in line) this.#alone(line);
     else if ("first" in line) {
       const token = this.#token("first", line.first, { position: line.at });
@@ -300,10 +300,7 @@ export class TokenView {
   }
 }
 
-/** The result of a verification of offline text. */
+/** The result of a verification of text that was written alone. */
 export function reviewed(right, wrong) {
-  const all = many(right + wrong, "offline token");
-  if (!wrong) return `All ${all} were right.`;
-  const some = right ? `The first ${right > 1 ? `${right} of ${all} were` : `of ${all} was`} right; the target rewrote the rest` : `None of ${all} was right: the target rewrote them`;
-  return `${some}.`;
+  return `Of ${many(right + wrong, "token")} written alone, the target kept ${!wrong ? "all" : right ? `the first ${right > 1 ? right : "one"}` : "none"}.`;
 }

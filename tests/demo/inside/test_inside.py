@@ -98,7 +98,7 @@ def test_the_numbers_are_those_of_the_text_before_the_cycle(engine, trace):
 
 def test_tokens_of_one_text_are_named_once():
     found = Look(0, "a", ["\n", "b", "\n", "c"], None, None, [[0.3, 0.32, 0.28, 0.1]], 0)
-    assert "most at “↵” and “b”.</p>" in takeaway(found)
+    assert "most at “b” and “↵”.</p>" in takeaway(found)
 
 
 def test_without_the_visitors_prompt_every_token_is_a_row():
