@@ -43,7 +43,7 @@ ABOUT = (
 IDS = tuple(module.ID for module in TABS)
 HELP = (
     '<button type="button" class="link" id="tour">60-second tour</button> · '
-    '<a class="link" href="?class=1">Teach: class mode</a>'
+    '<a class="quiet-button" href="?class=1">Teach: class mode</a>'
 )
 OPEN_TAB = f"""() => {{
   const named = new URLSearchParams(window.location.search).get("tab");

@@ -121,7 +121,7 @@ def verdict(rows: Sequence[Row], recorded: bool = False) -> list[str]:
         more = f"runs of {listed(near)} overlap plain’s: more repeats may tell"
         unsure += [more] * bool(near)
     sized = any(row.tree and row.tree.auto and row.tau and row.tau.known for row in drafting)
-    varies = ["trees adapt to measured times, so tokens per call vary"] * sized
+    varies = ["trees size themselves by measured times, so tokens per call vary"] * sized
     saved = _saved(measured)
     if not recorded and (worst := unsteady(measured)):
         assert worst.rate is not None, "rows without a speed are not compared"
@@ -137,12 +137,13 @@ def _likely(drafting: Sequence[Row], plain: Spread | None) -> str:
     busy = "this machine was too busy to"
     median = "the slower of its two runs" if drafting[0].runs == 2 else "its median run"
     rates = {row.label: row.rate for row in drafting if plain and row.rate}
-    for which, end, other, how in (("every run", "low", "high", "tell how much"),
+    for which, end, other, how in (("every run", "low", "high", "tell exactly how much"),
                                    (median, "middle", "middle", "be sure")):  # fmt: skip
         ahead = [name for name in rates if getattr(rates[name], end) > getattr(plain, other)]
         if ahead:
-            who = "Every drafter" if len(ahead) == len(rates) > 1 else listed(ahead)
-            were = "was" if who != listed(ahead) or len(ahead) == 1 else "were each"
+            who, were = listed(ahead), "was" if len(ahead) == 1 else "were each"
+            if len(ahead) == len(rates) > 1:
+                who, were = "Every drafter", "was"
             return f"{who} {were} faster than plain in {which}, but {busy} {how}."
     return f"Speed: {busy} tell."
 
@@ -177,7 +178,7 @@ def _speed(measured: Sequence[Row]) -> str:
         said = f"{worth}: {raced}{of}"
     elif len(ahead) > 1:
         reached = [f"{one} {'reached ' * (one == ahead[0])}{times[one]}" for one in ahead]
-        said, of = f"{listed(reached)}{of}; which is faster is too close to call", ""
+        said, of = f"{listed(reached)}{of}; which is faster is too close to tell", ""
     else:
         name = whose.get(ahead[0], ahead[0])
         said = f"{name[0].upper()}{name[1:]} was the fastest"

@@ -20,7 +20,7 @@ export function mount({ element, props, watch }) {
   const tracks = el("ol", "tracks");
   const texts = el("div", "texts");
   const clock = el("span", "count");
-  const legend = legendOf(["accepted", "guessed right"], ["plain", "the target’s own"]);
+  const legend = legendOf("accepted", "plain");
   const player = new Player(draw);
   let lanes = []; // {lane, fill, place}
   let finish = 0; // seconds of the slowest lane
@@ -80,7 +80,7 @@ export function mount({ element, props, watch }) {
     const sharing = (place) => place !== null && lanes.filter(({ rank }) => rank === place).length > 1;
     for (const one of lanes) one.called = one.rank === null ? "" : sharing(one.rank) ? "tie" : PLACES[one.rank];
     const which = race.repeats > 2 ? `the median of ${race.repeats} runs of each` : race.repeats > 1 ? "the slower of 2 runs of each" : "one run of each";
-    const level = lanes.some(({ rank }) => sharing(rank)) ? " Too close to call; more repeats may tell them apart." : "";
+    const level = lanes.some(({ rank }) => sharing(rank)) ? " Too close to tell; more repeats may tell them apart." : "";
     const whose = `${race.recorded ? "Recorded with" : "Run with"} the prompt “${race.prompt}”`;
     note.textContent = `A shorter bar is faster. They took turns; ${which} is replayed in real time.${race.repeats > 1 && !race.recorded ? " Below its time, and as a line over its bar: from the fastest to the slowest." : ""}${level} ${whose}`;
     player.seek(Infinity);

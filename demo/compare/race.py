@@ -60,15 +60,18 @@ def _lanes(rows: Sequence[Row], lines: bool, busy: bool = False) -> list[dict[st
     return [
         {"label": row.label, "colour": colour(row.method),
          "seconds": sum(row.trace.seconds.values()), "range": _range(row),
-         "over": _over(row.rate.over(plain), busy) if row.rate and plain else "",
+         "over": _over(row.rate, plain, busy) if row.rate and plain else "",
          "tau": f"{row.tau.middle:.2f} tokens per call" if row.tau else "",
          **({"lines": feed_of(row.trace, row.method)} if lines else {})}
         for row in rows
     ]  # fmt: skip
 
 
-def _over(gain: Spread, busy: bool) -> str:
-    times = f"{gain.low:.1f} to {gain.high:.1f}" if busy else f"{gain.middle:.2f}"
+def _over(rate: Spread, plain: Spread, busy: bool) -> str:
+    gain = rate.over(plain)
+    times = (
+        f"{gain.low:.1f} to {gain.high:.1f}" if busy and rate is not plain else f"{gain.middle:.2f}"
+    )
     return f"{times} × plain"
 
 

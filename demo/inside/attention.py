@@ -161,7 +161,9 @@ def takeaway(looked: Look) -> str:
     columns = [*zip(*looked.text, strict=True)][-len(tokens) :]
     for token, column in zip(tokens, columns, strict=True):
         read[short(token)] = max(read.get(short(token), 0.0), fmean(column))
-    named = " and ".join(f"“{token}”" for token in sorted(read, key=lambda one: -read[one])[:2])
+    named = " and ".join(
+        f"“{token}”" for token in sorted(read, key=read.__getitem__, reverse=True)[:2]
+    )
     return (
         f'<p class="conclusion">Cycle {looked.cycle + 1}: to guess what follows '
         f"“{escape(short(looked.root))}”, the drafter looked most at {said}{escape(named)}.</p>"

@@ -19,6 +19,7 @@ export function mount({ element, props, watch, trigger }) {
   const root = element.firstElementChild;
   let trace = null;
   let place = 0;
+  let rarest = -1; // the place where the two methods differ most
   let looked = null; // the place whose attention was asked for
   let pressed = wantedCycle(); // the cycle of a word of the stage, whose press may have opened this tab first
 
@@ -57,7 +58,7 @@ export function mount({ element, props, watch, trigger }) {
   const hint = el("p", "hint", `${doing} to see its probabilities.`);
   const claim = el("p", "conclusion");
   const idea = el("p", "hint");
-  const rare = el("span", "", "In this cycle, they differ most.");
+  const rare = el("span", "", "Here, they differ more than in most cycles.");
   const pair = add(el("div", "pair"), add(el("div"), said, own.box, hint), rival);
   add(root, claim, idea, controls, before, legend, pair, about, tip);
 
@@ -115,7 +116,7 @@ export function mount({ element, props, watch, trigger }) {
     own.show(cycle, trace.texts, "Draft tree");
     const theirs = trace.rival ? paintRival(cycle) : "";
     claim.textContent = `In one call of the target, ${trace.method} gains ${many(cycle.emitted, "token")}${theirs}.`;
-    rare.hidden = !trace.rival || place !== telling();
+    rare.hidden = place !== rarest;
     pale();
     root.dataset.cycle = String(place);
     props.value = place; // the server asks for it when it looks inside the drafter
@@ -141,18 +142,17 @@ export function mount({ element, props, watch, trigger }) {
     const cycles = many(trace.cycles.length, "cycle");
     if (!trace.rival?.cycles.length) trace.rival = null;
     const both = trace.rival ? [trace, trace.rival].map((one) => `${one.method} ${mean(one.cycles)}`).join(", ") : "";
-    const means = both ? `On average, a call gains: ${both}.` : "To see EAGLE-2’s tree beside it, press Measure speed in Live.";
+    const means = both ? `On average, a call gains: ${both}.` : "To see another drafter’s tree beside this one, press Measure speed in Live after a run.";
     idea.replaceChildren(`${cycles}, and the call for the prompt. In each, the drafter guesses a tree of tokens, and one call of the target keeps the path that it would write itself. ${means} `, rare);
     about.textContent = `${trace.about}; prompt ${quoted(plain(trace.prompt).trim())}`;
     slider.max = trace.cycles.length;
     pair.classList.toggle("alone", !trace.rival);
     rival.hidden = !trace.rival;
-    show(wanted());
+    rarest = -1;
+    const told = telling();
+    show(pressed ?? told);
     pressed = null;
   }
-
-  // A word of the stage was pressed: its cycle is shown, also of a trace that is still to come.
-  const wanted = () => pressed ?? telling();
 
   // A cycle in which only words were accepted, and some drafts were not: of those that the other method
   // begins at the same token, the one where they differ most; without another method, Live's.
@@ -162,18 +162,20 @@ export function mount({ element, props, watch, trigger }) {
       const { path, tokens } = cycle;
       return path.length > 1 && words(cycle, trace) === path.length && path.length < tokens.length - 1;
     };
-    const most = (all) => all.indexOf(Math.max(...all));
     if (!trace.rival) return shownCycle();
     const theirs = new Map(trace.rival.cycles.map((cycle) => [cycle.at, words(cycle, trace.rival)]));
     const apart = trace.cycles.map((cycle) =>
       !shows(cycle) ? -2 : theirs.has(cycle.at) ? Math.abs(words(cycle, trace) - theirs.get(cycle.at)) : -1);
-    return most(apart);
+    const most = Math.max(...apart);
+    const found = apart.indexOf(most);
+    if (most > 0) rarest = found;
+    return found;
   }
 
   onTab((tab) => {
     if (tab !== "inside") return;
     pressed = wantedCycle();
-    if (pressed !== null && trace) show(wanted());
+    if (pressed !== null && trace) show(pressed);
     trigger("shown");
   });
   trigger("shown");

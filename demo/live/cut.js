@@ -23,7 +23,7 @@ export class Cut {
   /** up: the server is there; cut, armed, running: of the run; late: only plain decoding is still running;
    *  back: it was cut until now; device: of this browser;
    *  left: seconds that the run still waits, once the drafter has come to its end. */
-  show({ up, cut, armed, running, late, back, able, device, left = null }) {
+  show({ up, cut, armed, running, late, back, able, device, left }) {
     const { state, words } = device;
     this.turn.textContent = cut ? "Restore the connection" : armed && !running ? "Cancel the cut" : late ? "✂ Cut the next run" : "✂ Cut the connection";
     this.turn.disabled = !able || (!up && !cut);
@@ -31,7 +31,7 @@ export class Cut {
     this.state.textContent = !able
       ? "It cannot be cut: this method cannot write alone."
       : !up ? "The server cannot be reached; trying again."
-      : cut ? `Cut: the drafter writes alone. Restore it: ${left === null ? "the target checks its words" : `the run waits ${left} s more`}.`
+      : cut ? left === null ? "Cut. Restore it, and the target checks the words." : `Cut. Restore it within ${left} s, else the run ends.`
       : armed ? `${late ? "This run’s drafter has finished. " : ""}It will be cut about 12 tokens into ${running ? "this" : "the next"} run.`
       : late ? "This run’s drafter has finished: only the next run can be cut."
       : back ? "Restored. The target is about to check what was written alone."

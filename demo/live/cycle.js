@@ -1,5 +1,6 @@
 // One cycle: its draft tree, where its time goes, and what the same tokens cost plain decoding.
 import { add, button, el, many } from "../common/static/dom.js";
+import { inClass } from "../common/static/page.js";
 import { SMALL, Tree } from "../common/tree/tree.js";
 
 const SAYS = {
@@ -7,7 +8,7 @@ const SAYS = {
   checked: ({ drafts }) => `The target checks all ${drafts} in one call.`,
   kept: ({ drafts, kept, bonus, written }) =>
     `${many(drafts, "guess", "guesses")}: ${kept} accepted` +
-    (bonus ? ", 1 token from the target." : `; the text ends here${written < kept ? `, after ${written} of them` : ""}.`),
+    (bonus ? ", 1 from the target (orange)." : `; the text ends here${written < kept ? `, after ${written} of them` : ""}.`),
 };
 const SLOW = [2500, 2500]; // ms until the target is asked, and until its verdict
 
@@ -19,6 +20,7 @@ function drawable({ tree, bonus, accepted }) {
   const cycle = {
     tokens: tree.texts.map((_, node) => node), parents: tree.parents, draft: tree.draft,
     path: tree.path, emitted: accepted.length + (bonus ? 1 : 0), bonus: nodes, sure,
+    blind: inClass, // before the check, its order does not tell
   };
   return [cycle, [...tree.texts, tree.bonus[0]]];
 }
@@ -51,7 +53,7 @@ export class Cycle {
   constructor(slowly) {
     this.root = el("section", "cycle-panel draft-tree", "", { ariaLabel: "One cycle" });
     this.root.dataset.stage = "tree";
-    this.tree = new Tree(SMALL, { "aria-hidden": "true" });
+    this.tree = new Tree(inClass ? { ...SMALL, top: 22, numbers: true } : SMALL, { "aria-hidden": "true" });
     this.caption = el("p", "caption");
     this.again = button("quiet-button", "This cycle slowly", slowly, { ariaLabel: "Show this cycle slowly", disabled: true });
     this.bars = el("div", "bars");
@@ -84,7 +86,7 @@ export class Cycle {
   }
 
   fit() {
-    this.tree.fit(this.root.closest(".class-mode") ? 4.5 : 1.35);
+    this.tree.fit(inClass ? 4.5 : 1.35);
   }
 
   /** Of the tree that is shown, below its root; 0 without one. */
@@ -126,7 +128,7 @@ export class Cycle {
     const drafts = tree ? tree.texts.length - 1 : 0;
     const about = { drafts, kept: tree?.path.length ?? 0, written: accepted.length, bonus };
     let words = drafts ? SAYS[name](about) : "No guess: the target writes one token.";
-    if (confirmed + changed) words = `Written alone: the target kept ${confirmed}, replaced ${changed}.`;
+    if (confirmed + changed) words = `Written alone: the target kept ${confirmed} and replaced ${changed}.`;
     this.caption.textContent = `${this.#veiled || name !== "kept" ? `Cycle ${cycle + 1}.` : this.name} ${words}`; // a name may judge it
   }
 

@@ -12,6 +12,7 @@ const AUTO = "trees that size themselves"; // by measured times
 export function headline(stage) {
   const { drafter, frame } = stage;
   if (!drafter.ended) return [now(stage)];
+  if (inClass && drafter.view.link && drafter.ended.end !== "offline") return [healed(drafter)]; // that step is about the cut
   const of = inClass ? `, about ${Math.round(drafter.guesses.reduce((sum, one) => sum + one) / drafter.cycles.length)} guesses a call` : ""; // a lesson's own trees have another size
   const recorded = frame.dataset.run === "recorded" ? [`Recorded${of}: `] : [];
   return [...recorded, ...calls(stage), ...text(stage), ...speed(stage), unchecked(drafter)];
@@ -27,13 +28,14 @@ export function costs(stage) {
   if (live && drafter.calls && !drafter.view.link) return `So far: ${many(drafter.pace[0], "token")} in ${many(drafter.calls, "model call")}.`;
   if (complete && measured?.over.vanilla === null) return `Fast and slow runs of both overlap, so the medians, ${rates(stage)}, prove nothing.`;
   if (!drafter.view.link) return complete ? gain(stage) : "";
-  return complete ? [healed(drafter), inClass || busy(stage) ? "" : gain(stage)].filter(Boolean).join(" ") : drafter.view.link;
+  if (inClass && drafter.ended) return complete ? plainly([...calls(stage), ...text(stage)]) : "";
+  return complete ? [healed(drafter), busy(stage) ? "" : gain(stage)].filter(Boolean).join(" ") : drafter.view.link;
 }
 
 /** How the run ended, and with what it was drafted. */
 export function remarks({ drafter, complete, earlier }) {
   if (drafter.view.link && drafter.root.dataset.link !== "lost") return [];
-  const by = drafter.head?.by.replace(`${drafter.head.label}, `, "").replace(AUTO, "tree size adapts to speed, so calls vary");
+  const by = drafter.head?.by.replace(`${drafter.head.label}, `, "").replace(AUTO, `${AUTO}, so calls vary`);
   const easy = complete && repeated(drafter.view.written) > 0.25 && "The text repeats itself"; // its speed says little
   const before = earlier && earlier !== drafter.calls && `${earlier} calls in the run before`;
   return [easy, by, before, ENDINGS[drafter.ended?.end]].filter(Boolean);
@@ -56,7 +58,7 @@ export function rivalry({ drafter, measured }) {
   const [ours, theirs] = [drafter.head?.method, "eagle2"].map((name) => measured?.lanes.find(({ method }) => method === name));
   if (!ours || !theirs || ours === theirs) return "";
   const over = measured.over.eagle2;
-  const faster = over === null ? "which was faster is too close to call" : `${drafter.head.label} was ${times(over)} as fast`;
+  const faster = over === null ? "no clear winner" : `${drafter.head.label} was ${times(over)} as fast`;
   return `Against EAGLE-2: ${ours.tau.toFixed(2)} tokens a call to its ${theirs.tau.toFixed(2)}, ${call(ours).toFixed(0)} ms a call to its ${call(theirs).toFixed(0)}; ${faster}.`;
 }
 
@@ -92,7 +94,7 @@ function speed(stage) {
   if (!measured) return once(stage);
   if (!complete || !("vanilla" in measured.over)) return [];
   const { vanilla: over } = measured.over;
-  if (over === null) return [`. Speed: too close to call (${many(measured.runs, "run")}).`];
+  if (over === null) return [`. Speed: too close to tell (${many(measured.runs, "run")}).`];
   const shown = figure("speedup", over, times(over));
   const slower = [over].flat()[0] < 1;
   shown.classList.toggle("slower", slower);
@@ -103,7 +105,7 @@ function speed(stage) {
 // A ratio; where runs differ much, with the least and the most that it may be.
 function times(over) {
   const [middle, ...ends] = [over].flat().map((one) => one.toFixed(2));
-  return ends.length ? `about ${middle} × (${ends.join(" to ")})` : `${middle} ×`;
+  return `${ends.length ? `about ${middle} (${ends.join(" to ")})` : middle} ×`;
 }
 
 // Of one run each, no more than which was faster.
@@ -111,7 +113,6 @@ function once(stage) {
   const { drafter, plain, complete } = stage;
   const [ours, theirs] = [drafter.pace[1], plain.pace[1]];
   if (!complete || !ours || !theirs || drafter.head.method === "vanilla") return [];
-  if (inClass && drafter.view.link) return []; // that step is not about speed
   const over = ours / theirs;
   if (busy(stage)) return [" Speed: this machine was too busy to tell."];
   const cut = drafter.view.link ? " while connected" : "";
@@ -157,7 +158,7 @@ function gain(stage) {
   if (busy(stage)) return `${brings}, but with its guesses takes longer than a plain one.`;
   if (own <= alone) return `${brings}.`;
   const [each, before] = [own, alone].map((ms) => ms.toFixed(0));
-  return `After the prompt, a call with guesses takes ${each} ms, not ${before}, for ${tau.toFixed(2)} tokens: ${(own / tau).toFixed(0)} ms each, not ${before}.`;
+  return `A call with guesses takes ${each} ms, not ${before}, but brings ${tau.toFixed(2)} tokens: ${(own / tau).toFixed(0)} ms a token, not ${before}.`;
 }
 
 // Milliseconds of a call, over a whole run.

@@ -51,7 +51,8 @@ def speed(traces: Sequence[Trace]) -> Spread | None:
 
 def ratio(ours: Spread | None, base: Spread | None) -> float | list[float] | None:
     """The ratio of two speeds; with the least and the most that it may be where runs of
-    one method differ by more than STEADY; None where the two ranges overlap, which claims nothing.
+    one method differ by more than STEADY; None, so that nothing is claimed, where the ranges
+    overlap.
     """
     if not ours or not base or (ours.overlaps(base) and (ours.known or base.known)):
         return None

@@ -5,7 +5,7 @@ import { stepOf } from "../common/static/page.js";
 
 const LEVELS = 5; // of the row that a call guesses
 const HEADS = ["", "tokens a call", "ms a call", "of which drafting", "ms a token", "ms without a drafter"];
-const BUSY = "≈: the machine was busy, so times are rough. Compare the tokens a call.";
+const BUSY = "–: the machine was busy, so its times say nothing. Compare the tokens a call.";
 
 export class Ran {
   #recorded = null;
@@ -32,8 +32,8 @@ export class Ran {
     if (ms === null || head.method === "vanilla" || view.link) return; // a cut takes time, too
     const cycles = all.filter((one) => one.ms);
     const drafting = cycles.reduce((sum, one) => sum + one.ms[0], 0) / cycles.length;
-    const times = [...[ms, drafting, ms / tau].map((one) => one.toFixed(0)), alone?.toFixed(0) ?? "…"];
-    const row = [head.label, tau.toFixed(2), ...times.map((one) => (busy ? `≈ ${one}` : one))];
+    const times = [ms, drafting, ms / tau, alone].map((one) => (alone === null ? "…" : busy ? "–" : one.toFixed(0)));
+    const row = [head.label, tau.toFixed(2), ...times];
     this.runs = [...this.runs.filter((one) => one.prompt === head.prompt && one.row[0] !== row[0]), { prompt: head.prompt, row }];
     this.#draw();
   }
@@ -41,13 +41,15 @@ export class Ran {
   #draw() {
     const line = (cells, kind) => add(el("tr"), ...cells.map((words) => el(kind, "", words)));
     const named = ([name, ...cells]) => line([stepOf() === "tli" ? name : name.split(" N=")[0], ...cells], "td");
+    const about = (words) => add(el("tr"), el("th", "", words, { colSpan: HEADS.length }));
     const ran = this.runs.map(({ row }) => named(row));
     const { name, rows } = this.#recorded ?? { rows: [] };
     const recorded = rows.map(named);
-    if (name) recorded.unshift(add(el("tr"), el("th", "", name, { colSpan: HEADS.length })));
+    if (name) recorded.unshift(about(name));
+    if (name && ran.length) ran.unshift(about("Your runs: this prompt, trees of one size."));
     if (ran.length || name) this.root.replaceChildren(add(el("table"), line(HEADS, "th"), ...ran, ...recorded));
     else this.root.replaceChildren(el("p", "", "Run them: what each gains and costs comes here."));
-    if (this.runs.some(({ row: cells }) => cells.at(-1).startsWith("≈"))) add(this.root, el("p", "", BUSY));
+    if (this.runs.some(({ row: cells }) => cells.at(-1) === "–")) add(this.root, el("p", "", BUSY));
   }
 }
 

@@ -1,6 +1,6 @@
 // The visitor's runs: Run and Stop, the cut, the measurement, and what outlives a reload.
 import { store, stored } from "../common/static/kept.js";
-import { inClass, stepOf } from "../common/static/page.js";
+import { inClass, setHere, stepOf } from "../common/static/page.js";
 import { replace } from "../common/static/prompt.js";
 import { Device } from "../device/js/device.js";
 import { Cut } from "./cut.js";
@@ -292,7 +292,7 @@ function measuring({ step, share }) {
 
 function measured({ measured: found, rival, lines, traces }) {
   if (!now) return;
-  const earlier = stage.drafter.calls;
+  const earlier = stage.drafter.all.length + 1;
   Object.assign(now, { measured: found, rival, traces });
   stage.load({ ...lines, measured: found }, { badge: `median of ${found.runs} runs`, at: Infinity, state: "done", earlier });
   stage.headline.scrollIntoView({ block: "nearest" }); // on a phone, its button is far below
@@ -328,16 +328,19 @@ export const outside = () => {
 /** In a lesson, as another step begins: nothing is cut, and a run that is over is shown as it needs it. */
 export function settled(step) {
   if (now?.doing === "plain") stop();
+  const first = props.recorded?.drafter[0].method;
+  if (first && newest.method && methodOf(newest) !== first) setHere({ method: first }); // each step begins with it
   stage?.whole();
   const running = now?.doing === "drafter";
   const isCut = stage?.drafter.view.link || (running && (told.armed || told.cut));
   const apart = running && [step, now.step].includes("training"); // with another tree
   if (told.armed && !running) turn();
   const partial = step === "end" && !stage?.complete; // it sums up a whole one
-  if (now && (apart || partial || (isCut && step !== "alone"))) {
+  const other = first && stage?.drafter.head?.method !== first;
+  if (now && (apart || partial || other || (isCut && step !== "alone"))) {
     told.armed = told.cut = false;
     stop();
-    before(null, Infinity); // the other steps are about runs without a cut
+    before(null, Infinity); // the other steps are about runs without a cut, and most about one drafter
     settle();
     buttons();
   }

@@ -67,7 +67,7 @@ export class Stage {
     this.back = press("‹", "Previous cycle", () => this.#step(-1));
     this.play = press("▶", "Play", () => this.#toggle());
     this.on = press("›", "Next cycle", () => this.#step(1));
-    this.count = el("span", "count");
+    this.count = el("span", "count", "", { title: "A cycle: the drafter guesses, and one model call checks." });
     const rejected = this.rejected = press("Show", "Show rejected guesses", () => {
       const verb = this.drafter.root.classList.toggle("with-rejected") ? "Hide" : "Show";
       Object.assign(rejected, { textContent: verb, ariaLabel: `${verb} rejected guesses` });
@@ -76,11 +76,10 @@ export class Stage {
     rejected.title = "In the text: of each model call, the likeliest guesses that were wrong";
     const seen = (place) => () => this.drafter.view.text.querySelectorAll(place).length;
     this.key = [
-      ["accepted", "guessed right", seen(".accepted:not(.confirmed)")], ["rejected", "rejected", () => this.#wrong],
-      ["plain", "the target’s own", seen(".first, .bonus:not(.confirmed)")],
-      ["offline", "alone, unchecked", seen(".offline")], ["confirmed", "alone, then kept", seen(".confirmed")],
-      ["changed", "alone, then replaced", seen(".changed")],
-    ].map(([kind, words, counted]) => [add(sample(kind, words), " ", el("b")), counted]);
+      ["accepted", seen(".accepted:not(.confirmed)")], ["rejected", () => this.#wrong],
+      ["plain", seen(".first, .bonus:not(.confirmed)")], ["offline", seen(".offline")],
+      ["confirmed", seen(".confirmed")], ["changed", seen(".changed")],
+    ].map(([kind, counted]) => [add(sample(kind), " ", el("b")), counted]);
     const [right, wrong, own, ...alone] = this.key.map(([node]) => node);
     add(wrong, rejected).title = "Most are alternatives: for each place, at most one guess can be right.";
     this.edge = add(el("li", "ends"), el("span", "edge"), " ends a model call");
@@ -93,7 +92,7 @@ export class Stage {
   empty() {
     this.player.pause();
     if (this.drafter.view.link && this.drafter.root.dataset.link !== "lost") this.mended = healed(this.drafter); // for a lesson's end
-    Object.assign(this, { measured: null, live: false, shown: null, how: "done", pinned: null, held: null });
+    Object.assign(this, { measured: null, live: false, shown: null, how: "done", pinned: null, held: null, earlier: 0 });
     this.root.dataset.alone = "";
     this.drafter.empty("Press Run: the text appears here.");
     this.plain.empty();
@@ -103,10 +102,10 @@ export class Stage {
   }
 
   /** Plays whole runs: {drafter, plain: lines, measured}. badge: whose they are; at: where to begin;
-   *  earlier: calls of the run that it takes the place of. */
+   *  earlier: calls of the run that it replaces. */
   load({ drafter, plain = [], measured = null }, { badge = "", at = 0, state = "recorded", earlier = 0 } = {}) {
     this.empty();
-    this.earlier = earlier;
+    this.earlier = earlier; // calls
     for (const [name, [head, ...lines]] of Object.entries({ drafter, plain }))
       if (head) this.begin(name, head, { badge, lines });
     this.measured = measured;
@@ -279,13 +278,14 @@ export class Stage {
   }
 
   // The first cycle of those that kept most guesses, words rather than signs. A lesson's first question is
-  // asked of a larger tree, of which not all levels were right, the second of one with the fewest right guesses.
+  // asked of a deep tree, of which not all levels were right, the second of one with the fewest right guesses.
   get #best() {
     const count = ({ tree }) => tree?.path.length ?? Infinity;
     if (stepOf() === "verifying") return this.drafter.cycles.reduce((one, other) => (one && count(one) <= count(other) ? one : other), null);
     const unsure = ({ tree }) => tree?.path.length && tree.path.length < Math.max(...depths(tree));
+    const size = ({ tree }) => Math.max(...depths(tree)) + tree.texts.length / 100;
     const early = stepOf() === "drafting" ? this.drafter.cycles.slice(0, EARLY).filter(unsure) : [];
-    if (early.length) return early.reduce((one, other) => (other.tree.texts.length > one.tree.texts.length ? other : one));
+    if (early.length) return early.reduce((one, other) => (size(other) > size(one) ? other : one));
     const kept = ({ tree }) => (tree?.path ?? []).reduce((sum, node) => sum + 1 + /\p{L}/u.test(tree.texts[node]) / 100, 0);
     return this.drafter.cycles.reduce((best, line) => (!best || kept(line) > kept(best) ? line : best), null);
   }
@@ -301,7 +301,7 @@ export class Stage {
     if (this.measured) {
       const { lanes, about, runs } = this.measured;
       const whose = this.frame.dataset.run === "recorded" ? "Recorded" : "Measured";
-      this.charts.show(lanes, `${whose}, median of ${runs} runs each${level(lanes)} · ${about.replace("tree auto", "tree size adapts")}`);
+      this.charts.show(lanes, `${whose}, median of ${runs} runs each${level(lanes)} · ${about.replace("tree auto", "trees that size themselves")}`);
       return;
     }
     const lanes = this.both.filter(({ head }) => head).map(({ head, tau, points, pause }) => ({ ...head, tau, points, pause }));
@@ -398,9 +398,8 @@ export class Stage {
     this.back.disabled = !this.#where;
     this.on.disabled = this.#where >= all;
     this.play.disabled = !all;
-    const shown = this.pinned === null && this.drafter.ended ? `${many(all + 1, "call")}: one reads the prompt, then ${many(all, "cycle")}` : `cycle ${this.pinned ?? this.drafter.cycles.length} of ${all}`;
+    const shown = this.pinned === null && this.drafter.ended ? `${many(all + 1, "call")}: prompt + ${many(all, "cycle")}` : `cycle ${this.pinned ?? this.drafter.cycles.length} of ${all}`;
     this.count.textContent = all ? shown : "";
-    this.count.title = "A cycle: the drafter guesses, one model call checks. The prompt’s call comes first. In real time.";
   }
 
   #keyed(event) {

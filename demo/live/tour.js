@@ -10,7 +10,7 @@ const PLACES = [
   ["#view .headline", "How many model calls were saved, and whether the text is the same. A run of your own has a button, Measure speed, which repeats it several times: a single run says little."],
   ["[data-stage=tree]", "One cycle: the drafter guesses a tree of words, and one model call checks it. The longest path that agrees is kept, plus one word from the target. The bars show where its time goes."],
   ["#how", "Choose another drafter, or the number N of target layers that MoA borrows. With more, guesses may get better, but each takes longer."],
-  ["#cut", "Cut the connection while text streams: the drafter writes on alone. When the target is back, it corrects the text."],
+  ["#cut", "Cut the connection while text streams: the drafter writes on alone. When the target is back, it checks the text."],
 ];
 
 export function mount(given) {

@@ -6,10 +6,7 @@ import { Device } from "../device/js/device.js";
 import { join, show as showBar } from "./bar.js";
 
 const median = (values) => [...values].sort((one, other) => one - other)[values.length >> 1];
-const KEY = {
-  accepted: "guessed right", plain: "the target’s own", offline: "alone, unchecked", // style.css: where it is
-  confirmed: "alone, then kept", changed: "alone, then replaced",
-};
+const CUT = ["offline", "confirmed", "changed"]; // marks that only a cut brings
 export const amount = (count) => count < 1e3 ? `${count.toFixed(0)} B` : (count < 1e6 ? `${(count / 1e3).toFixed(1)} kB` : `${(count / 1e6).toFixed(1)} MB`);
 
 /** props.lane: its place; props.recorded: lines of a run to begin with. */
@@ -27,7 +24,7 @@ class DeviceLane {
     Object.assign(this, { box, state: "idle", said: "", share: null, sums: null, loaded: null });
     this.device = new Device((event) => this.#hear(event));
     this.shown = new Lane(place ? "rival" : "drafter", "Drafter");
-    this.key = legendOf(...Object.entries(KEY));
+    this.key = legendOf("accepted", "plain", ...CUT);
     this.#explain();
     this.notes = new Map([...box.querySelectorAll("[data-figure]")].map((node) => [node, node.nextElementSibling.textContent]));
   }
@@ -67,9 +64,9 @@ class DeviceLane {
     this.device.leave();
   }
 
-  // Of the marks that only a cut brings, those that are in the text.
+  // Of the marks of a cut, those that are in the text.
   #explain() {
-    for (const kind of ["offline", "confirmed", "changed"])
+    for (const kind of CUT)
       this.key.querySelector(`.${kind}`).closest("li").hidden = !this.shown.view.text.querySelector(`.${kind}`);
   }
 
@@ -203,7 +200,7 @@ class DeviceLane {
     const said = [`${many(calls, "round trip")}${waits ? "" : ` instead of ${count}`} for ${many(count, "token")}, all the target’s own.`];
     if (confirmed + changed) said.push(this.#healed);
     else if (!waits) said.push(`On the way: about ${this.#way.toFixed(1)} of ${seconds.toFixed(1)} s; the rest in the models.`);
-    if (waits) said.push(`${waits} more were written alone and never checked: run again, and restore the connection sooner.`);
+    if (waits) said.push(`Written alone and never checked: ${many(waits, "more token")}. Run again, and restore the connection sooner.`);
     said.push(`${ENDINGS[line.end].replace(/^./, (letter) => letter.toUpperCase())}.`);
     this.#tell();
     this.#say(said.join(" "));

@@ -12,11 +12,13 @@ def right_answers(found: dict[str, Row]) -> str:
     for one in found.values():
         if one["kind"] == "answers":
             rows = select(one["rows"], kind=ALL, cut=0.0)
+            rows = [row for row in rows if family(row["method"]) in ("moa", RIVAL)]
             best = sorted(rows, key=lambda row: -row["right"])
-            shares = [f"{escape(label(row['method']))} {100 * row['right']:.0f} %"
-                      for row in best if family(row["method"]) in ("moa", RIVAL)]  # fmt: skip
+            shares = [f"{escape(label(row['method']))} {100 * row['right']:.0f} %" for row in best]
+            ends = " to ".join(f"{100 * row['right']:.0f}" for row in (best[-1], best[0]))
             told += (
-                "<details><summary>How often is a drafter right alone?</summary><p>Of "
+                f"<details><summary>Alone, a drafter answers {ends} % of short questions right"
+                "</summary><p>Of "
                 f"{rows[0]['asked']} short questions that the target answers right, drafters that "
                 f"are cut off after the first token still answer right: {', '.join(shares)}."
                 "</p></details>"

@@ -24,7 +24,7 @@ export function mount({ element, props: { runs, trip: first, ratio } }) {
     const each = ratio * check; // on the same machine, as busy as it is
     const mine = needed.map((one) => [one.name, one.calls, one.target, one.drafting]);
     runs = [...mine, [plain, count, count * each, 0], [streamed, 1, count * each, 0]];
-    before = "Your run:";
+    before = "Computed from your run, without a cut:";
     whence.textContent = `measured in your run, on the server and in this browser, without the time of a cut. Plain decoding was not run: as recorded, a call of it takes ${Math.round(100 * ratio)} % of the time of a check.`;
     draw();
   };
@@ -39,14 +39,14 @@ export function mount({ element, props: { runs, trip: first, ratio } }) {
     const alone = "the drafter here writes on, though mostly wrong.";
     const saved = runs.at(-2)[1] - runs[0][1];
     const pays = saved > 0 ? `it saves time from round trips of ${Math.ceil((1000 * (ours - away[0] - each + away.at(-2))) / saved)} ms` : "it never saves time";
-    const least = !rough && ours > each ? `${few}Guessing is slower here: ${pays}. A server that streams is faster, but stops at a cut`
-      : rough ? `${few}The server was busy, so times are rough. A stream stops at a cut`
-      : ours < stream ? `${few}Guessing here ${here}. A stream would stop at a cut`
-      : `${few}A server that streams is faster, but stops at a cut`;
+    const least = !rough && ours > each ? `Guessing is slower here: ${pays}. A server that streams is faster, but stops at a cut`
+      : rough ? `The server was busy, so times are rough. A stream stops at a cut`
+      : ours < stream ? `Guessing here ${here}. A stream would stop at a cut`
+      : "A server that streams is faster, but stops at a cut";
     const ways = ["with the drafter here", "with the server asked for each token", "if the server streams"];
     times.replaceChildren(before, ...[ours, each, stream].map((one, at) => el("span", "", `${seconds(one)} ${ways[at]}`)));
     bars.classList.toggle("rough", rough);
-    said.textContent = `${least}; ${alone}`;
+    said.textContent = `${few}${least}; ${alone}`;
     const bar = (kind, value) => el("span", `bar ${kind}`, "", { style: `width: ${(100 * value) / Math.max(...whole)}%` });
     bars.replaceChildren(...runs.flatMap(([name, calls, target, drafting], at) => [
       add(el("p"), el("b", "", seconds(whole[at])), ` ${name}: ${many(calls, "round trip")} × ${trip.value} ms = ${seconds(away[at])}, ${seconds(target)} in the target${drafting ? `, ${seconds(drafting)} in the drafter` : ""}`),
@@ -54,8 +54,7 @@ export function mount({ element, props: { runs, trip: first, ratio } }) {
     ]));
   }
 
-  const phone = window.matchMedia("(max-width: 640px)").matches;
-  for (const fold of element.querySelectorAll("details")) fold.open = !phone;
+  element.querySelector(".trips").open = !window.matchMedia("(max-width: 640px)").matches;
   trip.value = first;
   trip.oninput = draw;
   draw();

@@ -39,7 +39,7 @@ def _recorded(there: list[Recording]) -> None:
     said = words(texts.headline(first), elem_id="bench-claims")
     choice = gr.Dropdown(
         [(texts.choice(one), one.name) for one in there], value=first.name,
-        label="Settings, each with its fastest method",
+        label="Settings, each with its highest speed",
         elem_id="bench-recording", filterable=False,
     )  # fmt: skip
     with gr.Row(elem_id="bench-charts"):

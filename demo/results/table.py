@@ -73,12 +73,18 @@ def title(recording: Recording) -> str:
 
 
 def choice(recording: Recording) -> str:
-    """The title, and the fastest method with its gain."""
-    drafting = [one for one in recording.methods.items() if one[1].get("speedup")]
-    name, best = max(drafting, key=lambda one: one[1]["speedup"], default=("", {}))
-    return (
-        f"{title(recording)}: {label(name)} {best['speedup']:.2f} ×" if name else title(recording)
-    )
+    """The title, and the method with the highest speed."""
+    drafting = drafters(recording)
+    if not drafting:
+        return title(recording)
+    best = max(drafting, key=lambda name: drafting[name]["speedup"])
+    return f"{title(recording)}: {label(best)} {_over(drafting, [best])}"
+
+
+def drafters(recording: Recording) -> dict[str, dict[str, Any]]:
+    """The figures of methods that draft, where their speed over plain decoding's is known."""
+    return {name: found for name, found in recording.methods.items()
+            if found.get("speedup") and found.get("tree") and name != VANILLA}  # fmt: skip
 
 
 def made(recording: Recording) -> str:
@@ -167,8 +173,7 @@ def conclusion(recording: Recording) -> list[str]:
     target alone and other drafters; drafters with n-gram lookup; whether the text is the same; what
     MoA gains by kind of prompt.
     """
-    drafting = {name: found for name, found in recording.methods.items()
-                if found.get("speedup") and found.get("tree") and name != VANILLA}  # fmt: skip
+    drafting = drafters(recording)
     order = sorted(drafting, key=lambda name: -drafting[name]["speedup"])
     if not order:
         return []

@@ -173,7 +173,7 @@ def charts(found: Recording, chosen: int) -> dict[str, Any]:
 
 
 def advice_html(found: Recording | None = None, sized: Recording | None = None) -> str:
-    """What N is; which to take, or that none is clearly the fastest; then what it trades."""
+    """What N is; which to take: the smallest that is level with the fastest; what it trades."""
     here = _by_n(found.methods) if found else {}
     if not found or len(here) < 2:
         only = "".join(f'<p class="conclusion">Only N = {n} is measured here.</p>' for n in here)
@@ -184,16 +184,15 @@ def advice_html(found: Recording | None = None, sized: Recording | None = None) 
     single = not any(rate and rate.known for rate in rates.values())  # passes
     level = [n for n in times if n in leaders(rates)
              or (single and 1 - times[n] / max(times.values()) < ALIKE)]  # fmt: skip
-    first, *more = level
+    (first, *more), over = level, "× as fast as plain decoding"
     if not more:
-        said = f"Here, take {NTH.format(first)}: it is the fastest, {times[first]:.2f} ×"
+        said = f"Here, take {NTH.format(first)}: it is the fastest, {times[first]:.2f} {over}"
     elif len(level) < len(times):
-        others = [f"{NTH.format(n)} {times[n]:.2f} ×" for n in times if n != first]
-        each = listed([f"it is {times[first]:.2f} ×", *others])
-        said = f"Here, {NTH.format(first)} is enough: {each}"
+        others = ", ".join(f"{NTH.format(n)}: {times[n]:.2f} ×" for n in times if n != first)
+        said = f"Here, {NTH.format(first)} is enough: {times[first]:.2f} {over} ({others})"
     else:
-        each = f"{min(times.values()):.2f} to {max(times.values()):.2f} ×"
-        said = f"Here, it hardly matters: every N is {each}"
+        each = f"{min(times.values()):.2f} to {max(times.values()):.2f}"
+        said = f"Here, it hardly matters: every N is {each} {over}"
     least, most = (raced[end(raced)] for end in (min, max))
     before, after = (gain for one in (least, most) if (gain := spread(one, "tau")))
     unsure = " (this may be chance)" * before.overlaps(after)
@@ -202,10 +201,7 @@ def advice_html(found: Recording | None = None, sized: Recording | None = None) 
         f"{before.middle:.2f}{unsure}, but guessing takes {_draft_ms(most)} a cycle instead of "
         f"{_draft_ms(least)}."
     )
-    return (
-        f'<p>{ABOUT}</p><p class="conclusion">{said} as fast as plain decoding.</p>'
-        f"<p>{trade} {_in_the_paper()}</p>"
-    )
+    return f'<p>{ABOUT}</p><p class="conclusion">{said}.</p><p>{trade} {_in_the_paper()}</p>'
 
 
 def _in_the_paper() -> str:

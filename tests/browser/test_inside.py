@@ -256,7 +256,7 @@ def test_measuring_a_run_in_live_brings_eagle_2s_cycles(page):
     open_tab(page, "Live")
     choose(page, "MoA")
     run_live(page)
-    page.wait_for_selector(".inside-view .rival .sentence:has-text('Measure speed')")
+    page.wait_for_selector(".inside-view .hint:has-text('press Measure speed in Live')")
     open_tab(page, "Live")
     page.click("#measure")
     page.wait_for_selector("#charts .about:has-text('Measured')", timeout=180_000)

@@ -82,9 +82,9 @@ SAID = {  # of the ratio to plain decoding's speed
         0.6,
         0.5,
         0.8,
-    ): "Same text, slower: about 0.60 × (0.50 to 0.80) the speed on this prompt (3 runs).",
-    (1.5, 1.2, 2.0): "Same text, about 1.50 × (1.20 to 2.00) as fast on this prompt (3 runs).",
-    None: "Same text. Speed: too close to call (3 runs).",
+    ): "Same text, slower: about 0.60 (0.50 to 0.80) × the speed on this prompt (3 runs).",
+    (1.5, 1.2, 2.0): "Same text, about 1.50 (1.20 to 2.00) × as fast on this prompt (3 runs).",
+    None: "Same text. Speed: too close to tell (3 runs).",
 }
 
 
@@ -135,10 +135,10 @@ def test_the_whole_of_it_is_on_one_screen_and_one_plain_run_follows(page):
     assert ("Plain decoding: " in bars) == (BUSY not in headline(page)) and " ms, for " in bars
     tau = (60 - 1) / (calls - 1)
     costs = page.inner_text("#view .costs")
-    takes = r"After the prompt, a call with guesses takes \d+ ms, not \d+, for "
+    takes = r"A call with guesses takes \d+ ms, not \d+, but brings "
     brings = f"{tau:.2f} tokens"
     busy = f"A call brings {brings}, not 1, but with its guesses takes longer than a plain one."
-    assert costs == busy or re.fullmatch(rf"{takes}{brings}: \d+ ms each, not \d+\.", costs)
+    assert costs == busy or re.fullmatch(rf"{takes}{brings}: \d+ ms a token, not \d+\.", costs)
     right = page.locator(f"{TEXT} .accepted").count()
     known, wrong, own = map(int, page.locator(".legend b:visible").all_inner_texts())
     assert (known, own) == (right, 60 - right)
@@ -332,10 +332,13 @@ def test_speed_is_measured_when_it_is_asked_for_until_a_cancel_or_a_run_ends_it(
         ends()
         page.wait_for_selector("#measure")
     assert status(page) == ""  # a run takes away what was said of it
+    before = figure(page, "calls")
     page.click("#measure")
     page.wait_for_selector("#charts .about:has-text('Measured')")
     words = headline(page)
-    assert page.locator("#view [data-figure=speedup]").count() != ("too close to call" in words)
+    other = figure(page, "calls") != before
+    assert (f"{before:.0f} calls in the run before" in page.inner_text("#view .said")) == other
+    assert page.locator("#view [data-figure=speedup]").count() != ("too close to tell" in words)
     measured = json.loads(page.evaluate("sessionStorage.getItem('moa-run')"))["measured"]["lanes"]
     for place, method in ((LANE, "moa-n0"), (PLAIN, "vanilla")):
         [points] = [one["points"] for one in measured if one["method"] == method]

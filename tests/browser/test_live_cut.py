@@ -127,7 +127,7 @@ def test_a_cut_takes_effect_at_once_and_the_text_is_healed(page):
     assert int(page.inner_text(".legend li:has(.offline) b")) > 5
     keep_picture(page, "live-cut")
     page.wait_for_selector("#view .headline:has-text('has reached the run’s length')")
-    page.wait_for_selector(".cut-state:has-text('the run waits 29 s more.')")
+    page.wait_for_selector(".cut-state:has-text('Restore it within 29 s, else')")
     press(page, "Restore the connection")
     finish(page)
     said = page.inner_text("#view .costs")
@@ -135,7 +135,7 @@ def test_a_cut_takes_effect_at_once_and_the_text_is_healed(page):
     assert re.search("tokens? written alone, the target kept", said) and figure(page, "exact") == 1
     whole, busy = headline(page), "this machine was too busy to tell."
     assert whole.endswith((" while connected.", busy))
-    assert ("a call with guesses takes " in said) == (not whole.endswith(busy))
+    assert ("A call with guesses takes " in said) == (not whole.endswith(busy))
     known = page.locator(".legend .confirmed").is_visible()
     assert known == bool(page.locator(f"{TEXT} .confirmed").count())
     assert page.locator(".legend .changed").is_visible() and page.evaluate(STRUCK, LANE)

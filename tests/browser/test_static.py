@@ -64,7 +64,7 @@ def test_a_run_plays_and_steps_with_its_trees(page):
     drawn = set()
     for cycle, (_, verified) in enumerate(kept.cycles, 1):
         on.click()
-        count = page.inner_text("#view .pacer .count").split(" + ")[0]
+        count = page.inner_text("#view .pacer .count").split(" + ")[-1]
         last = cycle == len(kept.cycles)
         assert count == (f"{cycle} cycles" if last else f"cycle {cycle} of {len(kept.cycles)}")
         accepted = page.locator("[data-stage=tree] .node.accepted").count()

@@ -90,6 +90,15 @@ function arrive(scroll) {
   trigger("back");
 }
 
+/** Sets settings of the open tab, which its address then names. */
+export function setHere(settings) {
+  const address = addressOf(named());
+  address.hash = window.location.hash;
+  for (const [name, value] of Object.entries(settings)) address.searchParams.set(name, value);
+  history.replaceState(history.state, "", address);
+  trigger("follow"); // the server reads them
+}
+
 /** Opens a tab in this page: results stay, and Back returns to them. settings: more for its address;
  *  prompt: to take along; press: id of a button to press there. */
 export function openTab({ tab, settings = {}, prompt, press = "" }) {

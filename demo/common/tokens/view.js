@@ -27,10 +27,16 @@ export const ENDINGS = {
 export const percent = (p) =>
   p === null ? "–" : p > 0 && p < 0.001 ? "< 0.1 %" : `${(p * 100).toFixed(1)} %`;
 
-export const sample = (kind, words) =>
+const WORDS = { // of a legend
+  accepted: "guessed right", rejected: "rejected", plain: "the target’s own",
+  offline: "alone, unchecked", confirmed: "alone, then kept", changed: "alone, then replaced",
+};
+
+export const sample = (kind, words = WORDS[kind]) =>
   add(el("li"), add(el("span", `token ${kind}`), el("span", "mark", words)));
+/** Of kinds, or of kinds with words of their own. */
 export const legendOf = (...kinds) =>
-  add(el("ul", "legend"), ...kinds.map(([kind, words]) => sample(kind, words)));
+  add(el("ul", "legend"), ...kinds.map((kind) => sample(...[kind].flat())));
 
 /** Adds a piece of text: line breaks are shown, and spaces before a word are not marked. */
 export function mark(parent, piece) {
@@ -302,5 +308,5 @@ export class TokenView {
 
 /** The result of a verification of text that was written alone. */
 export function reviewed(right, wrong) {
-  return `Of ${many(right + wrong, "token")} written alone, the target kept ${!wrong ? "all" : right ? `the first ${right > 1 ? right : "one"}` : "none"}.`;
+  return right + wrong ? `Of ${many(right + wrong, "token")} written alone, the target kept ${right || "none"}.` : "Nothing was written alone.";
 }

@@ -12,7 +12,17 @@ from demo.common.figures import recorded_tree
 from demo.common.tokens.view import Feed
 from demo.inside.view import packed
 from demo.live.measure import figures as live
-from demo.results.table import beside, conclusion, headline, made, methods, styled, table, title
+from demo.results.table import (
+    beside,
+    choice,
+    conclusion,
+    headline,
+    made,
+    methods,
+    styled,
+    table,
+    title,
+)
 from moa_core.decoding.trace import Trace
 from moa_core.errors import UserError
 from moa_core.text import RecordedText
@@ -141,6 +151,12 @@ def test_the_conclusion_says_whether_drafting_pays(methods, fastest, said, monke
 def test_without_drafting_there_is_no_conclusion():
     found = recording(vanilla=ran(1), hf_generate={**ran(2), "tree": None})
     assert conclusion(found) == [] and "No method that drafts" in headline(found)
+    assert choice(found) == title(found)
+
+
+def test_a_choice_names_the_method_with_the_highest_speed():
+    found = recording(vanilla=ran(1), moa_n0=ran(1.2), eagle2=ran(1.3), hf={**ran(2), "tree": None})
+    assert choice(found) == f"{title(found)}: EAGLE-2 1.30 ×"
 
 
 def test_the_papers_figures_are_apart_and_without_the_flagged_cells():

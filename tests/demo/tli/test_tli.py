@@ -65,13 +65,13 @@ def test_without_a_clear_winner_the_headline_names_none():
     assert f">{said}<" in advice_html(found)
 
 
-def test_which_n_are_level_and_which_are_behind():
+def test_the_smallest_n_that_is_level_with_the_fastest_is_enough():
     found = recording(
         vanilla=figures(1, 9), moa_n0=figures(3, 9), moa_n3={**figures(4, 8.8), "speedup": 1.45},
         moa_n1={**figures(2, 7), "speedup": 1.2},
     )  # fmt: skip
-    said = "N = 0 is enough: it is 1.50 ×, N = 1 1.20 × and N = 3 1.45 ×"
-    assert f">Here, {said} as fast as plain decoding.<" in advice_html(found).replace("\u00a0", " ")
+    enough = "1.50 × as fast as plain decoding (N = 1: 1.20 ×, N = 3: 1.45 ×)"
+    assert f">Here, N = 0 is enough: {enough}.<" in advice_html(found).replace("\u00a0", " ")
 
 
 def test_one_recorded_n_is_said_and_none_shows_nothing():
