@@ -37,8 +37,8 @@ TABS = (live, compare, inside, tli, network, results, lesson)
 
 TITLE = "Mixture of Attentions, live"
 ABOUT = (
-    "Speculative decoding: a small drafter guesses, a larger target checks. The text "
-    "is the target’s own."
+    "Speculative decoding: a small drafter guesses ahead, a larger target checks all in one call. "
+    "Fewer calls, same text."
 )
 IDS = tuple(module.ID for module in TABS)
 HELP = (

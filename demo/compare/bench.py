@@ -178,7 +178,7 @@ def _speed(measured: Sequence[Row]) -> str:
         said = f"{worth}: {raced}{of}"
     elif len(ahead) > 1:
         reached = [f"{one} {'reached ' * (one == ahead[0])}{times[one]}" for one in ahead]
-        said, of = f"{listed(reached)}{of}; which is faster is too close to tell", ""
+        said, of = f"{listed(reached)}{of}; which of them is faster is too close to tell", ""
     else:
         name = whose.get(ahead[0], ahead[0])
         said = f"{name[0].upper()}{name[1:]} was the fastest"

@@ -19,7 +19,7 @@ export function mount({ element, props, watch, trigger }) {
   const root = element.firstElementChild;
   let trace = null;
   let place = 0;
-  let rarest = -1; // the place where the two methods differ most
+  let rarest = -1; // the place where the two methods differ more than in most
   let looked = null; // the place whose attention was asked for
   let pressed = wantedCycle(); // the cycle of a word of the stage, whose press may have opened this tab first
 
@@ -168,7 +168,8 @@ export function mount({ element, props, watch, trigger }) {
       !shows(cycle) ? -2 : theirs.has(cycle.at) ? Math.abs(words(cycle, trace) - theirs.get(cycle.at)) : -1);
     const most = Math.max(...apart);
     const found = apart.indexOf(most);
-    if (most > 0) rarest = found;
+    const known = apart.filter((one) => one >= 0);
+    if (most > 0 && 2 * known.filter((one) => one === most).length < known.length) rarest = found;
     return found;
   }
 

@@ -17,20 +17,19 @@ export function classroom(header, given) {
   const show = (by, answered = false) => {
     at = clamped(at + by, steps);
     const step = steps[at];
-    const move = () => by && settled(step.id);
+    header.closest(".class-mode").dataset.step = step.id; // the style sheet shows what each is about
+    history.replaceState(history.state, "", `#${at + 1}`); // a reload goes on with the step
+    if (by) settled(step.id);
     const name = el("b", "", `${at + 1} of ${steps.length}, ${step.title}. `);
     words.replaceChildren(add(el("small"), name, answered ? step.question : step.ask + about()));
     words.append(answered ? el("p", "answer", here() + step.answer) : el("p", "", step.question));
-    header.closest(".class-mode").dataset.step = step.id; // the style sheet shows what each is about
-    history.replaceState(history.state, "", `#${at + 1}`); // a reload goes on with the step
-    move();
     recall((answered && step.recorded) || null);
     if (step === END && answered) picture.replaceChildren(add(el("ol"), ...seen().map((line) => el("li", "", line))));
     else draw(step.pictures);
     if (picture.firstChild) document.querySelector("#view .lanes")?.append(picture);
     else picture.remove();
     [back.disabled, on.disabled] = [!at, at === steps.length - 1];
-    veil(!at && !answered); // the first question is about the tree, which would answer it
+    if (by || !told.textContent) veil(!at); // the first question is about the tree, which would answer it
     told.textContent = answered ? "Hide answer" : "Show answer";
   };
   // The first step has no box of the prompt, which would invite another question.

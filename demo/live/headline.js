@@ -12,7 +12,7 @@ const AUTO = "trees that size themselves"; // by measured times
 export function headline(stage) {
   const { drafter, frame } = stage;
   if (!drafter.ended) return [now(stage)];
-  if (inClass && drafter.view.link && drafter.ended.end !== "offline") return [healed(drafter)]; // that step is about the cut
+  if (inClass && drafter.view.link && drafter.whole) return [healed(drafter)]; // that step is about the cut
   const of = inClass ? `, about ${Math.round(drafter.guesses.reduce((sum, one) => sum + one) / drafter.cycles.length)} guesses a call` : ""; // a lesson's own trees have another size
   const recorded = frame.dataset.run === "recorded" ? [`Recorded${of}: `] : [];
   return [...recorded, ...calls(stage), ...text(stage), ...speed(stage), unchecked(drafter)];
@@ -28,7 +28,7 @@ export function costs(stage) {
   if (live && drafter.calls && !drafter.view.link) return `So far: ${many(drafter.pace[0], "token")} in ${many(drafter.calls, "model call")}.`;
   if (complete && measured?.over.vanilla === null) return `Fast and slow runs of both overlap, so the medians, ${rates(stage)}, prove nothing.`;
   if (!drafter.view.link) return complete ? gain(stage) : "";
-  if (inClass && drafter.ended) return complete ? plainly([...calls(stage), ...text(stage)]) : "";
+  if (inClass && drafter.whole) return complete ? plainly([...calls(stage), ...text(stage)]) : "";
   return complete ? [healed(drafter), busy(stage) ? "" : gain(stage)].filter(Boolean).join(" ") : drafter.view.link;
 }
 
@@ -45,7 +45,8 @@ export function remarks({ drafter, complete, earlier }) {
 export function summary(stage) {
   const { drafter } = stage;
   const [right, wrong] = drafter.guesses;
-  const saved = drafter.ended ? plainly([...calls(stage), ...text(stage)]).replace(/\.? ?$/, ".") : "";
+  const whose = stage.frame.dataset.run === "recorded" ? "Recorded: " : "";
+  const saved = drafter.ended ? plainly([whose, ...calls(stage), ...text(stage)]).replace(/\.? ?$/, ".") : "";
   const guesses = `A wrong guess costs time, but changes no word: ${right} of ${right + wrong} guesses were right, at most one for each place.`;
   const kept = (level) => drafter.all.filter(({ tree }) => tree?.path.length >= level).length;
   const deep = drafter.all.filter(({ tree }) => Math.max(...depths(tree)) >= 3).length > 0.8 * drafter.all.length;
@@ -158,7 +159,7 @@ function gain(stage) {
   if (busy(stage)) return `${brings}, but with its guesses takes longer than a plain one.`;
   if (own <= alone) return `${brings}.`;
   const [each, before] = [own, alone].map((ms) => ms.toFixed(0));
-  return `A call with guesses takes ${each} ms, not ${before}, but brings ${tau.toFixed(2)} tokens: ${(own / tau).toFixed(0)} ms a token, not ${before}.`;
+  return `After the prompt, a call with guesses takes ${each} ms, not ${before}, but brings ${tau.toFixed(2)} tokens: ${(own / tau).toFixed(0)} ms each, not ${before}.`;
 }
 
 // Milliseconds of a call, over a whole run.

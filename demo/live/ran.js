@@ -5,7 +5,7 @@ import { stepOf } from "../common/static/page.js";
 
 const LEVELS = 5; // of the row that a call guesses
 const HEADS = ["", "tokens a call", "ms a call", "of which drafting", "ms a token", "ms without a drafter"];
-const BUSY = "–: the machine was busy, so its times say nothing. Compare the tokens a call.";
+const BUSY = "–: unknown, since the machine was busy, or plain decoding was stopped. Compare the tokens a call.";
 
 export class Ran {
   #recorded = null;
@@ -27,12 +27,12 @@ export class Ran {
   }
 
   /** A run that is over. alone: milliseconds of plain decoding's call, null if unknown; busy: whether other
-   *  work disturbed them. */
+   *  work disturbed them, or they will not be known. */
   add({ all, head, ms, tau, view }, alone, busy = false) {
     if (ms === null || head.method === "vanilla" || view.link) return; // a cut takes time, too
     const cycles = all.filter((one) => one.ms);
     const drafting = cycles.reduce((sum, one) => sum + one.ms[0], 0) / cycles.length;
-    const times = [ms, drafting, ms / tau, alone].map((one) => (alone === null ? "…" : busy ? "–" : one.toFixed(0)));
+    const times = [ms, drafting, ms / tau, alone].map((one) => (busy ? "–" : alone === null ? "…" : one.toFixed(0)));
     const row = [head.label, tau.toFixed(2), ...times];
     this.runs = [...this.runs.filter((one) => one.prompt === head.prompt && one.row[0] !== row[0]), { prompt: head.prompt, row }];
     this.#draw();

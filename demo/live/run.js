@@ -112,9 +112,11 @@ export function run(...list) {
     return;
   }
   if (inClass) replace(settings.prompt); // outside the lesson, the run still has its prompt
+  const again = now?.settings && JSON.stringify(now.settings) === JSON.stringify(settings) && stage.drafter.whole;
+  const earlier = again ? stage.drafter.all.length + 1 : 0;
   now = { settings, traces: {}, measured: null, doing: "drafter", here, step: stepOf() };
   told.cut = false;
-  stage.start(settings.tokens, told.armed ? `The connection is cut after about ${ARMED} tokens.` : undefined);
+  stage.start(settings.tokens, { earlier, coming: told.armed ? `The connection is cut after about ${ARMED} tokens.` : undefined });
   buttons();
   if (here) return runHere(settings);
   link.say({ do: "run", lane: "drafter", settings: sent(settings), after: told.armed ? ARMED : null, lesson: inClass });
@@ -321,22 +323,22 @@ export const seen = () => (stage ? summary(stage) : []);
 
 /** The address of the page without class mode: with the method of the run that it shows. */
 export const outside = () => {
-  const settings = now?.settings ?? newest;
+  const settings = (now ?? restored())?.settings ?? newest;
   return `?tab=live${settings.method ? `&method=${methodOf(settings)}` : ""}`;
 };
 
 /** In a lesson, as another step begins: nothing is cut, and a run that is over is shown as it needs it. */
 export function settled(step) {
   if (now?.doing === "plain") stop();
-  const first = props.recorded?.drafter[0].method;
-  if (first && newest.method && methodOf(newest) !== first) setHere({ method: first }); // each step begins with it
+  const { first } = props; // each step begins with this method
+  if (newest.method && methodOf(newest) !== first) setHere({ method: first });
   stage?.whole();
   const running = now?.doing === "drafter";
   const isCut = stage?.drafter.view.link || (running && (told.armed || told.cut));
   const apart = running && [step, now.step].includes("training"); // with another tree
   if (told.armed && !running) turn();
   const partial = step === "end" && !stage?.complete; // it sums up a whole one
-  const other = first && stage?.drafter.head?.method !== first;
+  const other = now?.settings && methodOf(now.settings) !== first;
   if (now && (apart || partial || other || (isCut && step !== "alone"))) {
     told.armed = told.cut = false;
     stop();
@@ -402,8 +404,8 @@ function buttons() {
   if (!go || !end) return void setTimeout(buttons, 50); // gradio has not drawn them yet
   const at = document.activeElement;
   [go.disabled, end.disabled] = [false, false];
-  if (at === go && now?.doing === "drafter") end.focus(); // a disabled button has no focus
-  if (at === end && !now?.doing) go.focus();
+  if (at === go && now?.doing === "drafter") end.focus({ preventScroll: true }); // a disabled button has no focus
+  if (at === end && !now?.doing) go.focus({ preventScroll: true }); // who reads on stays there
   const waits = inClass && now?.doing; // a lesson compares each run with plain decoding
   [go.disabled, end.disabled] = [Boolean(waits) || now?.doing === "drafter", !now?.doing];
   connection();

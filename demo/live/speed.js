@@ -29,6 +29,6 @@ export class Speed {
   #fill(...nodes) {
     const had = this.root.contains(document.activeElement);
     this.root.replaceChildren(...nodes);
-    if (had) (this.root.querySelector("button") ?? document.querySelector("#run")).focus();
+    if (had) (this.root.querySelector("button") ?? document.querySelector("#run")).focus({ preventScroll: true });
   }
 }

@@ -91,7 +91,7 @@ export class Stage {
 
   empty() {
     this.player.pause();
-    if (this.drafter.view.link && this.drafter.root.dataset.link !== "lost") this.mended = healed(this.drafter); // for a lesson's end
+    if (this.drafter.view.link && this.drafter.whole) this.mended = healed(this.drafter); // for a lesson's end
     Object.assign(this, { measured: null, live: false, shown: null, how: "done", pinned: null, held: null, earlier: 0 });
     this.root.dataset.alone = "";
     this.drafter.empty("Press Run: the text appears here.");
@@ -136,11 +136,11 @@ export class Stage {
   }
 
   /** A new run of the visitor's; its lines are shown as they come. most: its tokens at most; coming:
-   *  what is said until the first one is there. */
-  start(most, coming = WAITING) {
+   *  what is said until the first one is there; earlier: calls of the same run before. */
+  start(most, { coming = WAITING, earlier = 0 } = {}) {
     this.empty();
     this.outdate("");
-    Object.assign(this, { live: true, most, coming });
+    Object.assign(this, { live: true, most, coming, earlier });
     this.player.at = 0;
     this.plain.empty(LATER);
     this.drafter.empty(coming);
@@ -272,6 +272,7 @@ export class Stage {
     this.#state(this.how);
     if (this.how === "done" && !this.measured) this.#chart();
     else if (!this.measured) this.charts.clear("No charts: this run is not complete.");
+    if (inClass && this.how !== "done" && this.drafter.whole) this.ran.add(this.drafter, null, true);
     this.#point(this.pinned);
     if (this.pinned === null) this.#upwards(); // else a word was pressed meanwhile
     this.tell();

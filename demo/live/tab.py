@@ -41,6 +41,7 @@ def build(shared: Shared) -> gr.Textbox:
         component(
             '<div class="stage-view tokens"></div>', RUN, elem_id="view",
             recorded=recorded and recorded.stage(), target=engine.first, borrows=engine.borrows,
+            first=engine.default(),
         )  # fmt: skip
         component('<div class="cut"></div>', RUN, mount="mountCut", elem_id="connection")
         with gr.Row(elem_id="how", equal_height=False):

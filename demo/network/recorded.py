@@ -15,10 +15,12 @@ def right_answers(found: dict[str, Row]) -> str:
             rows = [row for row in rows if family(row["method"]) in ("moa", RIVAL)]
             best = sorted(rows, key=lambda row: -row["right"])
             shares = [f"{escape(label(row['method']))} {100 * row['right']:.0f} %" for row in best]
-            ends = " to ".join(f"{100 * row['right']:.0f}" for row in (best[-1], best[0]))
+            if not best:
+                continue
+            ends = dict.fromkeys(f"{100 * row['right']:.0f}" for row in (best[-1], best[0]))
             told += (
-                f"<details><summary>Alone, a drafter answers {ends} % of short questions right"
-                "</summary><p>Of "
+                f"<details><summary>Alone, a drafter still gives {' to '.join(ends)} % of the "
+                "target’s right answers</summary><p>Of "
                 f"{rows[0]['asked']} short questions that the target answers right, drafters that "
                 f"are cut off after the first token still answer right: {', '.join(shares)}."
                 "</p></details>"

@@ -34,19 +34,15 @@ export function mount({ element, props: { runs, trip: first, ratio } }) {
     const whole = runs.map(([, , target, drafting], at) => target + drafting + away[at]);
     const [ours, each, stream] = [whole[0], ...whole.slice(-2)];
     element.querySelector("label span").textContent = `${trip.value} ms`;
-    const here = drafted ? "is the fastest" : "would be the fastest, if this browser were as quick as that server";
     const few = drafted ? "" : `${many(runs[0][1], "round trip")} instead of ${runs.at(-2)[1]}. `; // told by the run itself
-    const alone = "the drafter here writes on, though mostly wrong.";
     const saved = runs.at(-2)[1] - runs[0][1];
     const pays = saved > 0 ? `it saves time from round trips of ${Math.ceil((1000 * (ours - away[0] - each + away.at(-2))) / saved)} ms` : "it never saves time";
-    const least = !rough && ours > each ? `Guessing is slower here: ${pays}. A server that streams is faster, but stops at a cut`
-      : rough ? `The server was busy, so times are rough. A stream stops at a cut`
-      : ours < stream ? `Guessing here ${here}. A stream would stop at a cut`
-      : "A server that streams is faster, but stops at a cut";
+    const told = rough ? "The server was busy, so times are rough" : `Guessing takes ${seconds(ours)}, not ${seconds(each)}${ours > each ? `: ${pays}` : ""}`;
+    const streams = rough ? "A server that streams" : `A server that streams takes ${seconds(stream)}, ${ours < stream ? "and" : "but"}`;
     const ways = ["with the drafter here", "with the server asked for each token", "if the server streams"];
     times.replaceChildren(before, ...[ours, each, stream].map((one, at) => el("span", "", `${seconds(one)} ${ways[at]}`)));
     bars.classList.toggle("rough", rough);
-    said.textContent = `${few}${least}; ${alone}`;
+    said.textContent = `${few}${told}. ${streams} stops at a cut; the drafter here writes on, though mostly wrong.`;
     const bar = (kind, value) => el("span", `bar ${kind}`, "", { style: `width: ${(100 * value) / Math.max(...whole)}%` });
     bars.replaceChildren(...runs.flatMap(([name, calls, target, drafting], at) => [
       add(el("p"), el("b", "", seconds(whole[at])), ` ${name}: ${many(calls, "round trip")} × ${trip.value} ms = ${seconds(away[at])}, ${seconds(target)} in the target${drafting ? `, ${seconds(drafting)} in the drafter` : ""}`),

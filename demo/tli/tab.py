@@ -8,7 +8,7 @@ from typing import Any
 import gradio as gr
 
 from demo.common.elements import plot, words
-from demo.common.figures import leaders, listed, many
+from demo.common.figures import listed, many
 from demo.common.methods import RIVAL, VANILLA, family, label, ordered, tli_of
 from demo.compare import tab as compare
 from demo.compare.run import MOST, recorded_time
@@ -16,7 +16,7 @@ from demo.engine import Engine
 from demo.lesson.text import PRESSED
 from demo.results.charts import CHARTS, spread
 from demo.results.tab import FIRST, ours
-from demo.results.table import ALIKE, papers_means
+from demo.results.table import pace, papers_means
 from demo.session import PRIVATE, Shared
 from demo.share import address_of
 from demo.tli.drawing import drawing_html
@@ -179,11 +179,9 @@ def advice_html(found: Recording | None = None, sized: Recording | None = None) 
         only = "".join(f'<p class="conclusion">Only N = {n} is measured here.</p>' for n in here)
         return f"<p>{ABOUT}</p>{only}"
     raced = dict(sorted((_by_n(sized.methods if sized else {}) or here).items()))
-    rates = {n: spread(one, "tokens_per_second") for n, one in raced.items()}
     times = {n: one["speedup"] for n, one in raced.items()}
-    single = not any(rate and rate.known for rate in rates.values())  # passes
-    level = [n for n in times if n in leaders(rates)
-             or (single and 1 - times[n] / max(times.values()) < ALIKE)]  # fmt: skip
+    best = raced[max(times, key=times.__getitem__)]
+    level = [n for n, one in raced.items() if not pace(best, one)]
     (first, *more), over = level, "× as fast as plain decoding"
     if not more:
         said = f"Here, take {NTH.format(first)}: it is the fastest, {times[first]:.2f} {over}"

@@ -135,10 +135,10 @@ def test_the_whole_of_it_is_on_one_screen_and_one_plain_run_follows(page):
     assert ("Plain decoding: " in bars) == (BUSY not in headline(page)) and " ms, for " in bars
     tau = (60 - 1) / (calls - 1)
     costs = page.inner_text("#view .costs")
-    takes = r"A call with guesses takes \d+ ms, not \d+, but brings "
+    takes = r"After the prompt, a call with guesses takes \d+ ms, not \d+, but brings "
     brings = f"{tau:.2f} tokens"
     busy = f"A call brings {brings}, not 1, but with its guesses takes longer than a plain one."
-    assert costs == busy or re.fullmatch(rf"{takes}{brings}: \d+ ms a token, not \d+\.", costs)
+    assert costs == busy or re.fullmatch(rf"{takes}{brings}: \d+ ms each, not \d+\.", costs)
     right = page.locator(f"{TEXT} .accepted").count()
     known, wrong, own = map(int, page.locator(".legend b:visible").all_inner_texts())
     assert (known, own) == (right, 60 - right)
@@ -357,6 +357,17 @@ def test_a_measurement_that_fails_can_be_asked_for_again(page):
     page.click("#measure")
     wait_for_status(page, "A run has at most 512 new tokens.")
     assert page.locator("#measure").is_visible()
+
+
+def test_who_reads_further_down_stays_there_when_a_run_ends(page):
+    page.set_viewport_size({"width": 390, "height": 844})
+    page.fill("#prompt textarea", STORY)
+    start(page)
+    page.evaluate("scrollTo({ top: 500, behavior: 'instant' })")
+    finish(page)
+    page.wait_for_function("document.activeElement.id === 'run'")
+    assert page.evaluate("scrollY") >= 500  # with what came above
+    page.set_viewport_size({"width": 1280, "height": 800})
 
 
 def test_slower_is_said_as_plainly_as_faster(page):

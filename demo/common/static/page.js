@@ -92,8 +92,8 @@ function arrive(scroll) {
 
 /** Sets settings of the open tab, which its address then names. */
 export function setHere(settings) {
-  const address = addressOf(named());
-  address.hash = window.location.hash;
+  const address = new URL(window.location);
+  address.searchParams.delete("prompt"); // it may be outdated
   for (const [name, value] of Object.entries(settings)) address.searchParams.set(name, value);
   history.replaceState(history.state, "", address);
   trigger("follow"); // the server reads them

@@ -76,6 +76,8 @@ def test_right_answers_without_the_target_are_told_the_best_first():
     rows = [{"method": method, "cut": 0.0, "kind": "all", "asked": 217, "right": right}
             for method, right in (("target", 1), ("eagle2", 0.07), ("moa-n1", 0.22))]  # fmt: skip
     told = right_answers({"links": {"kind": "link"}, "answers": {"kind": "answers", "rows": rows}})
+    assert "gives 7 to 22 % of the target’s right answers" in told
+    assert right_answers({"answers": {"kind": "answers", "rows": rows[:1]}}) == ""
     assert "Of 217 short questions" in told and "right: MoA N=1 22 %, EAGLE-2 7 %." in told
 
 

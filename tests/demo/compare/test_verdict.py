@@ -41,7 +41,7 @@ def test_what_is_close_and_what_is_not_known_is_said():
     assert verdict([close, EAGLE])[0] == "No clear winner: MoA N=0 1.04 × EAGLE-2’s speed."
     plain = row_of("vanilla", (1,) * 3, (80, 79, 81))
     said = verdict([close, EAGLE, plain])
-    assert said[0] == f"{level}; which is faster is too close to tell." and len(said) == 3
+    assert said[0] == f"{level}; which of them is faster is too close to tell." and len(said) == 3
     plain = row_of("vanilla", (1,) * 3, (100, 95, 101))  # touches the second's range alone
     wide = row_of("eagle2", (3.0,) * 3, (103, 100, 106))
     unsure = "runs of EAGLE-2 overlap plain’s: more repeats may tell"
@@ -65,7 +65,7 @@ def test_what_is_close_and_what_is_not_known_is_said():
     assert told([]) == ""
 
 
-def test_on_a_busy_machine_only_what_all_runs_show_is_said_of_speed():
+def test_on_a_busy_machine_only_what_its_runs_still_show_is_said_of_speed():
     uneven = row_of("vanilla", (1,) * 3, (80, 59, 122))
     speed, calls, busy, same = verdict([FAST, EAGLE, uneven])
     assert calls.startswith("Model calls: MoA N=0 ") and same == "same text ✓"
