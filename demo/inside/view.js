@@ -78,7 +78,7 @@ export function mount({ element, props, watch, trigger }) {
     const asked = room ? prompt.slice(-room).join("") : "";
     const long = written.length > SHOWN; // then it begins with a whole word
     const cut = !long && prompt.length > room ? "…" : "";
-    const told = long ? written.slice(-SHOWN).join("").replace(/^\S*\s/, "…") : written.join("");
+    const told = long ? written.slice(-SHOWN).join("").replace(/^\S*\s+/, "… ") : written.join("");
     const pieces = trace.output.slice(cycle.before, cycle.before + cycle.emitted);
     const marks = pieces.map((piece, order) =>
       order < cycle.path.length
@@ -142,7 +142,8 @@ export function mount({ element, props, watch, trigger }) {
     const cycles = many(trace.cycles.length, "cycle");
     if (!trace.rival?.cycles.length) trace.rival = null;
     const both = trace.rival ? [trace, trace.rival].map((one) => `${one.method} ${mean(one.cycles)}`).join(", ") : "";
-    const means = both ? `On average, a call gains: ${both}.` : "To see another drafter’s tree beside this one, press Measure speed in Live after a run.";
+    const alone = both ? "" : " It opens at the cycle that Live shows. To see another drafter’s tree beside it, press Measure speed in Live after a run.";
+    const means = `On average, a call gains: ${both || mean(trace.cycles)}.${alone}`;
     idea.replaceChildren(`${cycles}, and the call for the prompt. In each, the drafter guesses a tree of tokens, and one call of the target keeps the path that it would write itself. ${means} `, rare);
     about.textContent = `${trace.about}; prompt ${quoted(plain(trace.prompt).trim())}`;
     slider.max = trace.cycles.length;
@@ -168,8 +169,8 @@ export function mount({ element, props, watch, trigger }) {
       !shows(cycle) ? -2 : theirs.has(cycle.at) ? Math.abs(words(cycle, trace) - theirs.get(cycle.at)) : -1);
     const most = Math.max(...apart);
     const found = apart.indexOf(most);
-    const known = apart.filter((one) => one >= 0);
-    if (most > 0 && 2 * known.filter((one) => one === most).length < known.length) rarest = found;
+    const gaps = trace.cycles.filter(({ at }) => theirs.has(at)).map((cycle) => Math.abs(words(cycle, trace) - theirs.get(cycle.at)));
+    if (most > 0 && 2 * gaps.filter((one) => one >= most).length < gaps.length) rarest = found;
     return found;
   }
 

@@ -61,5 +61,5 @@ export function classroom(header, given) {
     show(KEYS[event.key]);
   });
   // A page that the browser has kept begins anew, too.
-  window.addEventListener("pageshow", ({ persisted }) => persisted && show(-at));
+  window.addEventListener("pageshow", ({ persisted }) => persisted && (show(-at), veil(true)));
 }

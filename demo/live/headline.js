@@ -28,7 +28,7 @@ export function costs(stage) {
   if (live && drafter.calls && !drafter.view.link) return `So far: ${many(drafter.pace[0], "token")} in ${many(drafter.calls, "model call")}.`;
   if (complete && measured?.over.vanilla === null) return `Fast and slow runs of both overlap, so the medians, ${rates(stage)}, prove nothing.`;
   if (!drafter.view.link) return complete ? gain(stage) : "";
-  if (inClass && drafter.whole) return complete ? plainly([...calls(stage), ...text(stage)]) : "";
+  if (inClass && drafter.ended && drafter.whole) return complete ? plainly([...calls(stage), ...text(stage)]) : "";
   return complete ? [healed(drafter), busy(stage) ? "" : gain(stage)].filter(Boolean).join(" ") : drafter.view.link;
 }
 
@@ -37,7 +37,7 @@ export function remarks({ drafter, complete, earlier }) {
   if (drafter.view.link && drafter.root.dataset.link !== "lost") return [];
   const by = drafter.head?.by.replace(`${drafter.head.label}, `, "").replace(AUTO, `${AUTO}, so calls vary`);
   const easy = complete && repeated(drafter.view.written) > 0.25 && "The text repeats itself"; // its speed says little
-  const before = earlier && earlier !== drafter.calls && `${earlier} calls in the run before`;
+  const before = earlier && complete && earlier !== drafter.calls && `${earlier} calls in the run before`;
   return [easy, by, before, ENDINGS[drafter.ended?.end]].filter(Boolean);
 }
 
@@ -45,13 +45,13 @@ export function remarks({ drafter, complete, earlier }) {
 export function summary(stage) {
   const { drafter } = stage;
   const [right, wrong] = drafter.guesses;
-  const whose = stage.frame.dataset.run === "recorded" ? "Recorded: " : "";
-  const saved = drafter.ended ? plainly([whose, ...calls(stage), ...text(stage)]).replace(/\.? ?$/, ".") : "";
+  const whose = stage.frame.dataset.run === "recorded" && "Of the recording, until you press Run:";
+  const saved = drafter.ended ? plainly([...calls(stage), ...text(stage)]).replace(/\.? ?$/, ".") : "";
   const guesses = `A wrong guess costs time, but changes no word: ${right} of ${right + wrong} guesses were right, at most one for each place.`;
   const kept = (level) => drafter.all.filter(({ tree }) => tree?.path.length >= level).length;
   const deep = drafter.all.filter(({ tree }) => Math.max(...depths(tree)) >= 3).length > 0.8 * drafter.all.length;
   const ahead = `Far ahead, guesses get worse: the next token was right in ${kept(1)} of ${many(drafter.all.length, "call")}, the next three all right in ${kept(3)}.`;
-  return [right + wrong && guesses, right && deep && ahead, saved, gain(stage), healed(drafter) || stage.mended, rivalry(stage) || stage.rivalry].filter(Boolean);
+  return [whose, right + wrong && guesses, right && deep && ahead, saved, gain(stage), healed(drafter) || stage.mended, rivalry(stage) || stage.rivalry].filter(Boolean);
 }
 
 /** Tokens and time of a call against EAGLE-2's, and which was faster; "" before both were measured. */
@@ -117,7 +117,8 @@ function once(stage) {
   const over = ours / theirs;
   if (busy(stage)) return [" Speed: this machine was too busy to tell."];
   const cut = drafter.view.link ? " while connected" : "";
-  return [over < 0.87 || over > 1.15 ? ` This run: ${over < 1 ? "slower" : "faster"}, ${rates(stage)}${cut}.` : ` This run: too close to tell${cut}.`];
+  const clear = over < 0.87 ? "slower, " : over > 1.15 ? "faster, " : "";
+  return [` This run: ${clear}${rates(stage)}${cut}${clear ? "" : ", too close to tell"}.`];
 }
 
 /** Whether other work disturbed single runs: checking a tree was cheaper than one word, the same prompt took

@@ -5,7 +5,7 @@ import { stepOf } from "../common/static/page.js";
 
 const LEVELS = 5; // of the row that a call guesses
 const HEADS = ["", "tokens a call", "ms a call", "of which drafting", "ms a token", "ms without a drafter"];
-const BUSY = "–: unknown, since the machine was busy, or plain decoding was stopped. Compare the tokens a call.";
+const BUSY = "–: not told, since the machine was busy, or plain decoding did not run to its end. Compare the tokens a call.";
 
 export class Ran {
   #recorded = null;
@@ -27,7 +27,7 @@ export class Ran {
   }
 
   /** A run that is over. alone: milliseconds of plain decoding's call, null if unknown; busy: whether other
-   *  work disturbed them, or they will not be known. */
+   *  work disturbed them, or plain decoding will not run. */
   add({ all, head, ms, tau, view }, alone, busy = false) {
     if (ms === null || head.method === "vanilla" || view.link) return; // a cut takes time, too
     const cycles = all.filter((one) => one.ms);

@@ -112,7 +112,7 @@ export function run(...list) {
     return;
   }
   if (inClass) replace(settings.prompt); // outside the lesson, the run still has its prompt
-  const again = now?.settings && JSON.stringify(now.settings) === JSON.stringify(settings) && stage.drafter.whole;
+  const again = now?.settings && JSON.stringify(now.settings) === JSON.stringify(settings) && now.here === here && stage.drafter.whole && !stage.drafter.view.link;
   const earlier = again ? stage.drafter.all.length + 1 : 0;
   now = { settings, traces: {}, measured: null, doing: "drafter", here, step: stepOf() };
   told.cut = false;
@@ -331,7 +331,7 @@ export const outside = () => {
 export function settled(step) {
   if (now?.doing === "plain") stop();
   const { first } = props; // each step begins with this method
-  if (newest.method && methodOf(newest) !== first) setHere({ method: first });
+  if (first && newest.method && methodOf(newest) !== first) setHere({ method: first });
   stage?.whole();
   const running = now?.doing === "drafter";
   const isCut = stage?.drafter.view.link || (running && (told.armed || told.cut));

@@ -50,7 +50,7 @@ export class Stage {
     add(root, add(el("div", "below"), this.cycle.root, this.charts.root));
     document.addEventListener("keydown", (event) => this.#keyed(event));
     together(this.both);
-    this.veil(inClass);
+    this.veil(inClass && (stepOf() ?? "drafting") === "drafting");
     this.empty();
   }
 
@@ -91,7 +91,7 @@ export class Stage {
 
   empty() {
     this.player.pause();
-    if (this.drafter.view.link && this.drafter.whole) this.mended = healed(this.drafter); // for a lesson's end
+    if (this.drafter.view.link && this.drafter.root.dataset.link !== "lost" && !this.drafter.view.text.querySelector(".offline")) this.mended = healed(this.drafter); // for a lesson's end
     Object.assign(this, { measured: null, live: false, shown: null, how: "done", pinned: null, held: null, earlier: 0 });
     this.root.dataset.alone = "";
     this.drafter.empty("Press Run: the text appears here.");
@@ -272,7 +272,7 @@ export class Stage {
     this.#state(this.how);
     if (this.how === "done" && !this.measured) this.#chart();
     else if (!this.measured) this.charts.clear("No charts: this run is not complete.");
-    if (inClass && this.how !== "done" && this.drafter.whole) this.ran.add(this.drafter, null, true);
+    if (this.how !== "done") this.#compare();
     this.#point(this.pinned);
     if (this.pinned === null) this.#upwards(); // else a word was pressed meanwhile
     this.tell();
@@ -296,9 +296,14 @@ export class Stage {
     this.#buttons();
   }
 
+  // A lesson compares runs.
+  #compare() {
+    if (inClass && this.frame.dataset.run !== "recorded" && this.drafter.whole) this.ran.add(this.drafter, this.plain.ms, busy(this) || this.plain.ms === null);
+  }
+
   #chart() {
     for (const lane of this.both) lane.hush(busy(this));
-    if (inClass && this.frame.dataset.run !== "recorded") this.ran.add(this.drafter, this.plain.ms, busy(this));
+    this.#compare();
     if (this.measured) {
       const { lanes, about, runs } = this.measured;
       const whose = this.frame.dataset.run === "recorded" ? "Recorded" : "Measured";
@@ -381,13 +386,16 @@ export class Stage {
   }
 
   #slowly() {
+    const { text } = this.drafter.view;
+    const words = text.querySelector(`[data-cycle="${this.shown.cycle}"]`);
+    if (words && !this.live) text.scrollTop = words.offsetTop - text.offsetTop - 40;
     const goesOn = this.player.playing && (() => this.#toggle());
     if (!this.live) this.#still();
     const veiled = stepOf() === "drafting"; // its words come with the verdict
     if (veiled) this.veil(true);
     this.cycle.veil(false);
     const after = veiled ? () => this.veil(false) : !this.live && goesOn;
-    this.cycle.slowly(this.drafter.view.text.querySelector(`[data-cycle="${this.shown.cycle}"]`), after);
+    this.cycle.slowly(words, after);
     this.#buttons();
   }
 

@@ -45,7 +45,7 @@ class DeviceLane {
       if (healed?.isConnected) text.scrollTop = line * Math.round((healed.offsetTop - text.offsetTop) / line - 3);
     }).observe(text);
     const { alone, confirmed, changed } = this.#offline;
-    this.#figure("tau", (this.shown.tau ?? 0).toFixed(2));
+    this.#figure("tau", (this.shown.tau ?? 0).toFixed(2), "in this run, with its cut, after the prompt");
     this.#figure("alone", String(alone), `recorded; ${confirmed} kept, ${changed} replaced`);
   }
 

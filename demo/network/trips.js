@@ -24,7 +24,7 @@ export function mount({ element, props: { runs, trip: first, ratio } }) {
     const each = ratio * check; // on the same machine, as busy as it is
     const mine = needed.map((one) => [one.name, one.calls, one.target, one.drafting]);
     runs = [...mine, [plain, count, count * each, 0], [streamed, 1, count * each, 0]];
-    before = "Computed from your run, without a cut:";
+    before = "Your run, without a cut:";
     whence.textContent = `measured in your run, on the server and in this browser, without the time of a cut. Plain decoding was not run: as recorded, a call of it takes ${Math.round(100 * ratio)} % of the time of a check.`;
     draw();
   };
@@ -34,15 +34,14 @@ export function mount({ element, props: { runs, trip: first, ratio } }) {
     const whole = runs.map(([, , target, drafting], at) => target + drafting + away[at]);
     const [ours, each, stream] = [whole[0], ...whole.slice(-2)];
     element.querySelector("label span").textContent = `${trip.value} ms`;
-    const few = drafted ? "" : `${many(runs[0][1], "round trip")} instead of ${runs.at(-2)[1]}. `; // told by the run itself
+    const few = drafted ? "" : `Recorded: ${many(runs[0][1], "round trip")} instead of ${runs.at(-2)[1]}. `; // told by the run itself
     const saved = runs.at(-2)[1] - runs[0][1];
     const pays = saved > 0 ? `it saves time from round trips of ${Math.ceil((1000 * (ours - away[0] - each + away.at(-2))) / saved)} ms` : "it never saves time";
-    const told = rough ? "The server was busy, so times are rough" : `Guessing takes ${seconds(ours)}, not ${seconds(each)}${ours > each ? `: ${pays}` : ""}`;
-    const streams = rough ? "A server that streams" : `A server that streams takes ${seconds(stream)}, ${ours < stream ? "and" : "but"}`;
-    const ways = ["with the drafter here", "with the server asked for each token", "if the server streams"];
-    times.replaceChildren(before, ...[ours, each, stream].map((one, at) => el("span", "", `${seconds(one)} ${ways[at]}`)));
+    const told = rough ? "The server was busy, so times are rough."
+      : `Computed: ${seconds(ours)} with the drafter here, ${seconds(each)} token by token, ${seconds(stream)} streamed.${ours > each ? ` Guessing is slower: ${pays}.` : ""}`;
+    times.textContent = before;
     bars.classList.toggle("rough", rough);
-    said.textContent = `${few}${told}. ${streams} stops at a cut; the drafter here writes on, though mostly wrong.`;
+    said.textContent = `${few}${told} A stream stops at a cut; the drafter here writes on, though mostly wrong.`;
     const bar = (kind, value) => el("span", `bar ${kind}`, "", { style: `width: ${(100 * value) / Math.max(...whole)}%` });
     bars.replaceChildren(...runs.flatMap(([name, calls, target, drafting], at) => [
       add(el("p"), el("b", "", seconds(whole[at])), ` ${name}: ${many(calls, "round trip")} × ${trip.value} ms = ${seconds(away[at])}, ${seconds(target)} in the target${drafting ? `, ${seconds(drafting)} in the drafter` : ""}`),

@@ -8,9 +8,8 @@ from typing import Any
 import pandas as pd
 from pandas.io.formats.style import Styler
 
-from demo.common.figures import listed, many, name_of
+from demo.common.figures import listed, many
 from demo.common.methods import RIVAL
-from demo.live.recording import recording as live
 from moa_core.bench.methods import PEERS
 from moa_core.bench.paper import Cell, published, ratio
 from moa_core.bench.records import Recording, Row
@@ -216,20 +215,18 @@ def _ranked(drafting: dict[str, dict[str, Any]], mine: str, alone: Sequence[str]
 
 
 def _joined(drafting: dict[str, dict[str, Any]], order: Sequence[str], alone: Sequence[str]) -> str:
-    """Which drafters with n-gram lookup in their tree are the fastest, and lookup alone."""
-    mixed, lookup = [name for name in order if name.endswith(LOOKUP)], drafting.get(NGRAM)
-    if not mixed:
+    """Where drafters also ran with n-gram lookup in their tree: what to use, and lookup alone."""
+    if not any(name.endswith(LOOKUP) for name in order):
         return ""
-    best, *level = [f"{label(name)} ({_over(drafting, [name])})" for name in mixed
-                    if not pace(drafting[mixed[0]], drafting[name])]  # fmt: skip
-    told = f"For use: {best}{f', level with {listed(level)}' if level else ''}"
-    if not lookup:
-        return f"{told}."
-    most = drafting[alone[0]] if alone else None
-    cheap = most and pace(lookup, most) == 1
+    level = [name for name in order if not pace(drafting[order[0]], drafting[name])]
+    best, *others = [f"{label(name)} ({_over(drafting, [name])})" for name in level]
+    told = f"For use: {best}{f', level with {listed(others)}' if others else ''}."
+    if NGRAM not in drafting or NGRAM in level:
+        return told
+    cheap = alone and pace(drafting[NGRAM], drafting[alone[0]]) == 1
     why = " beats every drafter alone: its guesses cost almost nothing"
     gains = _over(drafting, [NGRAM])
-    return f"{told}. Untrained lookup alone {f'({gains}){why}' if cheap else f'reaches {gains}'}."
+    return f"{told} Untrained lookup alone {f'({gains}){why}' if cheap else f'reaches {gains}'}."
 
 
 def _fastest(
@@ -263,13 +260,7 @@ def by_kind(found: Recording, name: str) -> str:
         return ""
     ends = (end(gains, key=gains.__getitem__) for end in (min, max))
     least, most = (f"{gains[kind]:.2f} × ({SETS.get(kind, kind)})" for kind in ends)
-    said = f"By kind of prompt, {label(name)} has {least} to {most}"
-    alike = found.target, f"tree {found.results['settings'].get('tree')}", found.precision
-    if (shown := live()) and all(one in shown.measured["about"] for one in alike):
-        over = shown.measured["over"][VANILLA]
-        if name_of(shown.trace) == name and isinstance(over, float):
-            said += f"; on the one prompt in Live, {over:.2f} ×"
-    return said + "."
+    return f"By kind of prompt, {label(name)} has {least} to {most}."
 
 
 def papers_means() -> dict[str, Cell]:

@@ -187,7 +187,9 @@ def advice_html(found: Recording | None = None, sized: Recording | None = None) 
         said = f"Here, take {NTH.format(first)}: it is the fastest, {times[first]:.2f} {over}"
     elif len(level) < len(times):
         others = ", ".join(f"{NTH.format(n)}: {times[n]:.2f} ×" for n in times if n != first)
-        said = f"Here, {NTH.format(first)} is enough: {times[first]:.2f} {over} ({others})"
+        pays = first == min(times) and f"borrowing {'more ' * bool(first)}layers does not pay"
+        whole = pays or f"{NTH.format(first)} is enough"
+        said = f"Here, {whole}: {NTH.format(first)} is {times[first]:.2f} {over} ({others})"
     else:
         each = f"{min(times.values()):.2f} to {max(times.values()):.2f}"
         said = f"Here, it hardly matters: every N is {each} {over}"

@@ -128,8 +128,9 @@ def test_the_whole_of_it_is_on_one_screen_and_one_plain_run_follows(page):
     else:
         ours, theirs = (figure(page, "rate", lane) for lane in (LANE, PLAIN))
         over = "faster" if ours > 1.15 * theirs else "slower" if ours < 0.87 * theirs else ""
-        rates = f"{over}, {ours:.0f} against {theirs:.0f} tokens/s"
-        told = f"Same text. This run: {rates if over else 'too close to tell'}."
+        rates = f"{ours:.0f} against {theirs:.0f} tokens/s"
+        either = f"{over}, {rates}" if over else f"{rates}, too close to tell"
+        told = f"Same text. This run: {either}."
         assert headline(page).endswith(told)
     bars = page.inner_text(".cycle-panel .bars")
     assert ("Plain decoding: " in bars) == (BUSY not in headline(page)) and " ms, for " in bars
@@ -361,9 +362,11 @@ def test_a_measurement_that_fails_can_be_asked_for_again(page):
 
 def test_who_reads_further_down_stays_there_when_a_run_ends(page):
     page.set_viewport_size({"width": 390, "height": 844})
+    settings(page, tokens=400)
     page.fill("#prompt textarea", STORY)
     start(page)
     page.evaluate("scrollTo({ top: 500, behavior: 'instant' })")
+    assert page.evaluate("document.activeElement.id") == "stop"
     finish(page)
     page.wait_for_function("document.activeElement.id === 'run'")
     assert page.evaluate("scrollY") >= 500  # with what came above

@@ -90,7 +90,7 @@ function arrive(scroll) {
   trigger("back");
 }
 
-/** Sets settings of the open tab, which its address then names. */
+/** Sets settings of the open tab: its address then names them, and is read again. */
 export function setHere(settings) {
   const address = new URL(window.location);
   address.searchParams.delete("prompt"); // it may be outdated
