@@ -36,14 +36,11 @@ from moa_core.loading.hub import short_name
 TABS = (live, compare, inside, tli, network, results, lesson)
 
 TITLE = "Mixture of Attentions, live"
-ABOUT = (
-    "Speculative decoding: a small drafter guesses ahead, a larger target checks all in one call. "
-    "Fewer calls, same text."
-)
+ABOUT = "Speculative decoding: a small drafter guesses, a larger target checks all in one call."
 IDS = tuple(module.ID for module in TABS)
 HELP = (
-    '<button type="button" class="link" id="tour">60-second tour</button> · '
-    '<a class="quiet-button" href="?class=1">Teach: class mode</a>'
+    '<span class="help"><button type="button" class="link" id="tour">60-second tour</button> · '
+    '<a class="quiet-button" href="?class=1">Teach: class mode</a></span>'
 )
 OPEN_TAB = f"""() => {{
   const named = new URLSearchParams(window.location.search).get("tab");

@@ -24,7 +24,10 @@ export function classroom(header, given) {
     words.replaceChildren(add(el("small"), name, answered ? step.question : step.ask + about()));
     words.append(answered ? el("p", "answer", here() + step.answer) : el("p", "", step.question));
     recall((answered && step.recorded) || null);
-    if (step === END && answered) picture.replaceChildren(add(el("ol"), ...seen().map((line) => el("li", "", line))));
+    if (step === END && answered) {
+      const recorded = document.querySelector("#stage").dataset.run === "recorded" && el("p", "", "Of the recording, until you press Run:");
+      picture.replaceChildren(recorded || "", add(el("ol"), ...seen().map((line) => el("li", "", line))));
+    }
     else draw(step.pictures);
     if (picture.firstChild) document.querySelector("#view .lanes")?.append(picture);
     else picture.remove();

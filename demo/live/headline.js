@@ -45,13 +45,12 @@ export function remarks({ drafter, complete, earlier }) {
 export function summary(stage) {
   const { drafter } = stage;
   const [right, wrong] = drafter.guesses;
-  const whose = stage.frame.dataset.run === "recorded" && "Of the recording, until you press Run:";
   const saved = drafter.ended ? plainly([...calls(stage), ...text(stage)]).replace(/\.? ?$/, ".") : "";
   const guesses = `A wrong guess costs time, but changes no word: ${right} of ${right + wrong} guesses were right, at most one for each place.`;
   const kept = (level) => drafter.all.filter(({ tree }) => tree?.path.length >= level).length;
   const deep = drafter.all.filter(({ tree }) => Math.max(...depths(tree)) >= 3).length > 0.8 * drafter.all.length;
   const ahead = `Far ahead, guesses get worse: the next token was right in ${kept(1)} of ${many(drafter.all.length, "call")}, the next three all right in ${kept(3)}.`;
-  return [whose, right + wrong && guesses, right && deep && ahead, saved, gain(stage), healed(drafter) || stage.mended, rivalry(stage) || stage.rivalry].filter(Boolean);
+  return [right + wrong && guesses, right && deep && ahead, saved, gain(stage), healed(drafter) || stage.mended, rivalry(stage) || stage.rivalry].filter(Boolean);
 }
 
 /** Tokens and time of a call against EAGLE-2's, and which was faster; "" before both were measured. */
@@ -160,7 +159,7 @@ function gain(stage) {
   if (busy(stage)) return `${brings}, but with its guesses takes longer than a plain one.`;
   if (own <= alone) return `${brings}.`;
   const [each, before] = [own, alone].map((ms) => ms.toFixed(0));
-  return `After the prompt, a call with guesses takes ${each} ms, not ${before}, but brings ${tau.toFixed(2)} tokens: ${(own / tau).toFixed(0)} ms each, not ${before}.`;
+  return `After the prompt, a call takes ${each} ms with guesses, ${before} without, but brings ${tau.toFixed(2)} tokens: ${(own / tau).toFixed(0)} ms a token.`;
 }
 
 // Milliseconds of a call, over a whole run.

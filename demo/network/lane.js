@@ -24,6 +24,7 @@ class DeviceLane {
     Object.assign(this, { box, state: "idle", said: "", share: null, sums: null, loaded: null });
     this.device = new Device((event) => this.#hear(event));
     this.shown = new Lane(place ? "rival" : "drafter", "Drafter");
+    this.shown.unit = "round trip";
     this.key = legendOf("accepted", "plain", ...CUT);
     this.#explain();
     this.notes = new Map([...box.querySelectorAll("[data-figure]")].map((node) => [node, node.nextElementSibling.textContent]));

@@ -130,8 +130,12 @@ def test_what_a_drafter_saves_is_computed_for_a_round_trip_of_the_visitors(page)
         assert page.inner_text("#net-trips .ways") == "Recorded without a cut:"
         said = page.inner_text("#net-trips .conclusion")
         assert said.startswith(f"Recorded: {ours} round trips instead of {plain}")
-        computed = f"{drafted} with the drafter here, {each} token by token, {stream} streamed."
+        computed = f"{drafted} with the drafter here, {each} with a trip for each token, "
+        computed += f"{stream} if the server streams."
         assert computed in said
+        if seconds(drafted) != seconds(stream):
+            faster = "Streaming is faster, but stops at a cut" in said
+            assert faster == (seconds(stream) < seconds(drafted))
         if seconds(drafted) != seconds(each):  # times are rounded
             slower = re.search(r"Guessing is slower: it .*", said)
             assert bool(slower) == (seconds(drafted) > seconds(each))

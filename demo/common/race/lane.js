@@ -25,6 +25,8 @@ export function unsteady(times) {
 }
 
 export class Lane {
+  unit = "model call"; // what is counted beside the tokens
+
   /** name: its hook; events: those of its TokenView. */
   constructor(name, title, events = {}) {
     this.root = el("section", "lane token-view", "", { ariaLabel: title });
@@ -97,7 +99,7 @@ export class Lane {
     this.ended = last && "end" in last ? last : null;
     this.root.dataset.state = this.ended ? "done" : "running";
     const [tokens, own] = this.pace;
-    const parts = [`${many(tokens, "token")} in `, figure("calls", this.calls, many(this.calls, "model call"))];
+    const parts = [`${many(tokens, "token")} in `, figure("calls", this.calls, many(this.calls, this.unit))];
     if (own && !this.hushed) parts.push(" · ", figure("rate", own, perSecond(own)), ` tokens/s${this.without}`);
     this.state.replaceChildren(...parts);
   }
