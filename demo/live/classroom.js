@@ -27,8 +27,7 @@ export function classroom(header, given) {
     if (step === END && answered) {
       const recorded = document.querySelector("#stage").dataset.run === "recorded" && el("p", "", "Of the recording, until you press Run:");
       picture.replaceChildren(recorded || "", add(el("ol"), ...seen().map((line) => el("li", "", line))));
-    }
-    else draw(step.pictures);
+    } else draw(step.pictures);
     if (picture.firstChild) document.querySelector("#view .lanes")?.append(picture);
     else picture.remove();
     [back.disabled, on.disabled] = [!at, at === steps.length - 1];
