@@ -56,15 +56,20 @@ def so_far(rows: Sequence[Row], methods: Sequence[str]) -> dict[str, Any]:
 
 
 def _lanes(rows: Sequence[Row], lines: bool, busy: bool = False) -> list[dict[str, Any]]:
-    plain, about = next((row.rate for row in rows if row.method == VANILLA), None), "≈ " * busy
+    plain = next((row.rate for row in rows if row.method == VANILLA), None)
     return [
         {"label": row.label, "colour": colour(row.method),
          "seconds": sum(row.trace.seconds.values()), "range": _range(row),
-         "over": f"{about}{row.rate.over(plain).middle:.2f} × plain" if row.rate and plain else "",
+         "over": _over(row.rate, plain, busy) if row.rate and plain else "",
          "tau": f"{row.tau.middle:.2f} tokens per call" if row.tau else "",
          **({"lines": feed_of(row.trace, row.method)} if lines else {})}
         for row in rows
     ]  # fmt: skip
+
+
+def _over(rate: Spread, plain: Spread, busy: bool) -> str:
+    gain = rate.over(plain).middle
+    return f"≈ {gain:.1f} × plain" if busy and rate is not plain else f"{gain:.2f} × plain"
 
 
 def _range(row: Row) -> tuple[float, float] | None:

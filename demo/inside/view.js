@@ -142,7 +142,7 @@ export function mount({ element, props, watch, trigger }) {
     const cycles = many(trace.cycles.length, "cycle");
     if (!trace.rival?.cycles.length) trace.rival = null;
     const both = trace.rival ? `, one of ${trace.rival.method} ${mean(trace.rival.cycles)}` : "";
-    const alone = both ? "" : " It opens at the cycle that Live shows. To see another drafter’s tree beside it, press Measure speed in Live after a run.";
+    const alone = both ? "" : " It opened at the cycle that Live showed. To see another drafter’s tree beside it, press Measure speed in Live after a run.";
     const means = `On average, a call gains ${mean(trace.cycles)} tokens${both}.${alone}`;
     idea.replaceChildren(`${cycles}, and the call for the prompt. In each, the drafter guesses a tree of tokens, and one call of the target keeps the path that it would write itself. ${means} `, rare);
     about.textContent = `${trace.about}; prompt ${quoted(plain(trace.prompt).trim())}`;

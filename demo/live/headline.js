@@ -50,7 +50,7 @@ export function summary(stage) {
   const kept = (level) => drafter.all.filter(({ tree }) => tree?.path.length >= level).length;
   const deep = drafter.all.filter(({ tree }) => Math.max(...depths(tree)) >= 3).length > 0.8 * drafter.all.length;
   const ahead = `Far ahead, guesses get worse: the next token was right in ${kept(1)} of ${many(drafter.all.length, "call")}, the next three all right in ${kept(3)}.`;
-  return [right + wrong && guesses, right && deep && ahead, saved, gain(stage), healed(drafter) || stage.mended, rivalry(stage) || stage.rivalry].filter(Boolean);
+  return [right + wrong && guesses, right && deep && ahead, saved, gain(stage), healed(drafter) || (stage.mended && `After your cut: ${stage.mended.replace(/^O/, "o")}`), rivalry(stage) || stage.rivalry].filter(Boolean);
 }
 
 /** Tokens and time of a call against EAGLE-2's, and which was faster; "" before both were measured. */

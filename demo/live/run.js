@@ -112,7 +112,7 @@ export function run(...list) {
     return;
   }
   if (inClass) replace(settings.prompt); // outside the lesson, the run still has its prompt
-  const again = now?.settings && JSON.stringify(now.settings) === JSON.stringify(settings) && now.here === here && stage.drafter.whole && !stage.drafter.view.link;
+  const again = now?.settings && JSON.stringify(now.settings) === JSON.stringify(settings) && Boolean(now.here) === here && stage.drafter.whole && !stage.drafter.view.link;
   const earlier = again ? stage.drafter.all.length + 1 : 0;
   now = { settings, traces: {}, measured: null, doing: "drafter", here, step: stepOf() };
   told.cut = false;

@@ -91,7 +91,7 @@ export class Stage {
 
   empty() {
     this.player.pause();
-    if (this.drafter.view.link && this.drafter.root.dataset.link !== "lost" && !this.drafter.view.text.querySelector(".offline")) this.mended = healed(this.drafter); // for a lesson's end
+    if (this.drafter.view.link && this.drafter.root.dataset.link !== "lost" && /^Of /.test(healed(this.drafter))) this.mended = healed(this.drafter); // for a lesson's end
     Object.assign(this, { measured: null, live: false, shown: null, how: "done", pinned: null, held: null, earlier: 0 });
     this.root.dataset.alone = "";
     this.drafter.empty("Press Run: the text appears here.");

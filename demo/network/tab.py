@@ -25,11 +25,11 @@ INTRO = (
     "later.</p>"
 )
 TRIPS = (
-    '<p class="conclusion"></p><p class="ways"></p><details class="trips" open>'
+    '<p class="conclusion"></p><details class="trips" open>'
     "<summary>With other round trips</summary>"
     "<label>Round trip to the server, assumed: <span></span>"
     '<input type="range" min="0" max="200" step="5"></label>'
-    '<div class="bars"></div><p class="note"><i class="bar rest"></i> '
+    '<p class="whose"></p><div class="bars"></div><p class="note"><i class="bar rest"></i> '
     'On the way: computed. <i class="bar verify"></i> In the target, <i class="bar draft"></i> '
     'in the drafter: <span class="whence">'
     "measured, like the number of calls, in another, uncut recording with both models on one "

@@ -11,7 +11,7 @@ export const tell = (needed) => needed.length && own(needed);
 /** props.runs: drafted, plain, streamed: name, round trips, seconds in the target and in the drafter; props.trip: ms at first;
  *  props.ratio: how long the target takes for a token without guesses, of its time to check some. */
 export function mount({ element, props: { runs, trip: first, ratio } }) {
-  const [times, trip, bars, whence, said] = [".ways", "input", ".bars", ".whence", ".conclusion"].map((one) => element.querySelector(one));
+  const [whose, trip, bars, whence, said] = [".whose", "input", ".bars", ".whence", ".conclusion"].map((one) => element.querySelector(one));
   const [, [plain], [streamed]] = runs;
   let before = "Recorded without a cut:";
   let drafted = false; // in this browser
@@ -39,7 +39,7 @@ export function mount({ element, props: { runs, trip: first, ratio } }) {
     const pays = saved > 0 ? `it saves time from round trips of ${Math.ceil((1000 * (ours - away[0] - each + away.at(-2))) / saved)} ms` : "it never saves time";
     const told = rough ? "The server was busy, so times are rough."
       : `Computed: ${seconds(ours)} with the drafter here, ${seconds(each)} with a trip for each token, ${seconds(stream)} if the server streams.${ours > each ? ` Guessing is slower: ${pays}.` : ""}`;
-    times.textContent = before;
+    whose.textContent = before;
     bars.classList.toggle("rough", rough);
     const streams = rough || ours < stream ? "A stream stops at a cut" : "Streaming is faster, but stops at a cut";
     said.textContent = `${few}${told} ${streams}; the drafter here writes on, though mostly wrong.`;

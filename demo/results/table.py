@@ -169,8 +169,8 @@ def conclusion(recording: Recording) -> list[str]:
     """Sentences; none without a method that drafts.
 
     What drafting gains, with how many methods, if not all, and most with which; MoA against the
-    target alone and other drafters; drafters with n-gram lookup; whether the text is the same; what
-    MoA gains by kind of prompt.
+    target alone and other drafters; which to use, where some ran with n-gram lookup; whether the
+    text is the same; what MoA gains by kind of prompt.
     """
     drafting = drafters(recording)
     order = sorted(drafting, key=lambda name: -drafting[name]["speedup"])
@@ -216,7 +216,7 @@ def _ranked(drafting: dict[str, dict[str, Any]], mine: str, alone: Sequence[str]
 
 def _joined(drafting: dict[str, dict[str, Any]], order: Sequence[str], alone: Sequence[str]) -> str:
     """Where drafters also ran with n-gram lookup in their tree: what to use, and lookup alone."""
-    if not any(name.endswith(LOOKUP) for name in order):
+    if not any(name.endswith(LOOKUP) for name in order) or drafting[order[0]]["speedup"] <= 1:
         return ""
     level = [name for name in order if not pace(drafting[order[0]], drafting[name])]
     best, *others = [f"{label(name)} ({_over(drafting, [name])})" for name in level]

@@ -187,7 +187,8 @@ def advice_html(found: Recording | None = None, sized: Recording | None = None) 
         said = f"Here, take {NTH.format(first)}: it is the fastest, {times[first]:.2f} {over}"
     elif len(level) < len(times):
         others = ", ".join(f"{NTH.format(n)}: {times[n]:.2f} ×" for n in times if n != first)
-        pays = first == min(times) and f"borrowing {'more ' * bool(first)}layers does not pay"
+        how = "does not pay" if times[first] == max(times.values()) else "hardly pays"
+        pays = first == min(times) and f"borrowing {'more ' * bool(first)}layers {how}"
         whole = pays or f"{NTH.format(first)} is enough"
         said = f"Here, {whole}: {NTH.format(first)} is {times[first]:.2f} {over} ({others})"
     else:

@@ -116,7 +116,7 @@ def seconds(words):
 
 def test_what_a_drafter_saves_is_computed_for_a_round_trip_of_the_visitors(page):
     page.reload()
-    page.wait_for_selector("#net-trips .ways:has-text('Recorded')")  # no run yet
+    page.wait_for_selector("#net-trips .whose:has-text('Recorded')")  # no run yet
     calls = [
         int(one) for one in re.findall(r"(\d+) round trip", page.inner_text("#net-trips .bars"))
     ]
@@ -127,7 +127,7 @@ def test_what_a_drafter_saves_is_computed_for_a_round_trip_of_the_visitors(page)
         page.get_by_label("Round trip to the server").fill(str(trip))
         whole.append(page.locator("#net-trips .bars b").all_inner_texts())
         drafted, each, stream = whole[-1]
-        assert page.inner_text("#net-trips .ways") == "Recorded without a cut:"
+        assert page.inner_text("#net-trips .whose") == "Recorded without a cut:"
         said = page.inner_text("#net-trips .conclusion")
         assert said.startswith(f"Recorded: {ours} round trips instead of {plain}")
         computed = f"{drafted} with the drafter here, {each} with a trip for each token, "
@@ -149,7 +149,7 @@ def test_a_cycle_that_the_end_cuts_short_counts_what_was_written_as_on_the_other
     page.click("#net-run")
     wait_for_status(page, "2 round trips instead of 2 for 2 tokens", "net-")
     page.get_by_label("Round trip to the server").fill("100")
-    said = page.text_content("#net-trips .ways")
+    said = page.text_content("#net-trips .whose")
     assert said == "Your run, without a cut:"
     bars = page.inner_text("#net-trips .bars")
     first = r"[\d.]+\ss MoA N=0: 2 round trips × 100 ms = 0.2\ss, [\d.]+\ss in the target"
@@ -166,7 +166,7 @@ def test_what_is_written_offline_saves_no_round_trips(page):
     assert re.search("Restore .*, (and the target checks|else the run ends)", status(page, "net-"))
     page.click("#net-stop")
     wait_for_status(page, "Stopped by you.", "net-")
-    assert "Recorded" not in page.inner_text("#net-trips .ways")
+    assert "Recorded" not in page.inner_text("#net-trips .whose")
     said, verified = status(page, "net-"), count(page, ":not(.offline):not(.rejected)")
     assert re.match(rf"\d+ round trips? for {verified} tokens?, all the target’s own", said)
     assert f"never checked: {count(page, '.offline')} more token" in said

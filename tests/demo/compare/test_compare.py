@@ -186,7 +186,7 @@ def test_on_a_busy_machine_a_races_speeds_are_rough():
         row.trace.about["words"] = {"alone": {}, "special": [], "output": []}
     told = race(made)
     assert told["busy"] and [lane["over"] for lane in told["lanes"]] == [
-        "≈ 2.00 × plain", "≈ 1.00 × plain"
+        "≈ 2.0 × plain", "1.00 × plain"
     ]  # fmt: skip
 
 
