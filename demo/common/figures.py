@@ -92,10 +92,14 @@ def method_of(trace: Trace) -> str:
 
 def drafted_by(trace: Trace) -> str:
     """Method and tree: τ depends on both."""
+    return ", ".join(filter(None, [method_of(trace), _trees(trace)]))
+
+
+def _trees(trace: Trace) -> str:
     tree = recorded_tree(trace)
-    if tree and tree.auto:
-        return f"{method_of(trace)}, trees that size themselves"
-    return method_of(trace) + (f", tree {tree}" if tree else "")
+    if tree is None:
+        return ""
+    return "trees that size themselves" if tree.auto else f"tree {tree}"
 
 
 def time_of(event: Event) -> float:
@@ -116,10 +120,9 @@ def drafts(trace: Trace) -> tuple[int, int]:
 
 def about_of(trace: Trace) -> str:
     machine = trace.about.get("machine", {})
-    tree = recorded_tree(trace)
     parts = [
         str(trace.about.get("target", "")),
-        f"tree {tree}" if tree else "",
+        _trees(trace),
         " ".join(str(machine.get(key, "")) for key in ("device", "dtype") if machine.get(key)),
         f"{machine['threads']} threads" if machine.get("threads", 0) > 1 else "",
     ]

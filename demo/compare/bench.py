@@ -1,5 +1,6 @@
 """What Side by side shows of a comparison, while it runs and when it has ended."""
 
+import json
 from collections.abc import Iterator, Sequence
 from html import escape
 from time import monotonic
@@ -39,7 +40,8 @@ def results() -> dict[str, Any]:
     with gr.Column(visible=bool(replayed), elem_id="compare-results") as parts["box"]:
         parts["verdict"] = words(said, elem_id="compare-verdict")
         template = '<section class="race tokens" aria-label="Race"></section>'
-        parts["race"] = component(template, "compare/race.js", replayed, elem_id="compare-race")
+        value = json.dumps(replayed)  # of an object, gradio would copy all of it at each progress
+        parts["race"] = component(template, "compare/race.js", value, elem_id="compare-race")
     with gr.Column(visible=False, elem_id="compare-details") as parts["details"]:
         parts |= _charts(CHARTS)
         with gr.Accordion("More charts, all numbers", open=False, elem_id="compare-all"):
@@ -89,7 +91,7 @@ def outputs(comparison: Comparison) -> dict[str, Any]:
         "box": gr.update(visible=True),
         "details": gr.update(visible=True),
         "verdict": told(verdict(found)),
-        "race": race(found),
+        "race": json.dumps(race(found)),
         **{name: signed(figure, sign(comparison)) for name, figure in drawn.items()},
         "table": gr.update(value=shape, column_widths=[WIDTHS.get(name, 100) for name in shape]),
     }
@@ -102,7 +104,7 @@ def outputs_so_far(comparison: Comparison) -> dict[str, Any]:
         "box": gr.update(visible=True),
         "details": gr.update(visible=False),
         "verdict": told([counted]),
-        "race": so_far(rows(comparison), comparison.methods),
+        "race": json.dumps(so_far(rows(comparison), comparison.methods)),
     }
 
 

@@ -1,5 +1,5 @@
 // The race: methods that ran one after another, replayed together in the time that they took. The value
-// is a whole race (race.py beside this file says what is in it).
+// is JSON of a whole race (race.py beside this file says what is in it).
 import { add, button, calm, el } from "../common/static/dom.js";
 import { Lane, together } from "../common/race/lane.js";
 import { Player } from "../common/race/player.js";
@@ -23,6 +23,7 @@ export function mount({ element, props, watch }) {
   const legend = legendOf("accepted", "plain");
   const player = new Player(draw);
   let lanes = []; // {lane, fill, place}
+  let race = null; // what is shown
   let finish = 0; // seconds of the slowest lane
   add(root, tracks, note, add(el("div", "bar"), play, clock, legend), texts);
 
@@ -32,7 +33,7 @@ export function mount({ element, props, watch }) {
     const share = (value) => `${(100 * value) / longest}%`;
     fill.style.width = share(took);
     const whole = add(el("span", "whole"), fill);
-    const { recorded } = props.value; // of a recording, only one run of each is kept
+    const { recorded } = race; // of a recording, only one run of each is kept
     const time = add(el("span", "time", took === null ? "to come" : seconds(took)), recorded ? "" : el("small"));
     if (range && !recorded) {
       time.lastChild.textContent = range.map((end) => end.toFixed(2)).join(" to ");
@@ -55,7 +56,7 @@ export function mount({ element, props, watch }) {
   }
 
   function build() {
-    const race = props.value;
+    race = JSON.parse(props.value);
     mark();
     player.pause();
     tracks.replaceChildren();
@@ -123,7 +124,7 @@ export function mount({ element, props, watch }) {
     seen.observe(tracks);
   }
 
-  mark = () => root.classList.toggle("before", box !== null && (props.value?.prompt ?? box) !== box);
+  mark = () => root.classList.toggle("before", box !== null && (race?.prompt ?? box) !== box);
   watch("value", build);
   build();
 }

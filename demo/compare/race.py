@@ -1,10 +1,12 @@
 """A comparison as a race: data for replaying each method's middle run.
 
-The value is {"id": changes with each race, "repeats": counted runs of each, "prompt": of all runs,
-"recorded": whether it came with the program, "busy": whether other work disturbed it, "lanes":
-[{"label", "colour", "seconds", "range": seconds of the fastest and the slowest run, None after
-single runs; "over", "tau": speed over plain decoding's, and tokens per call, in words; "lines": of
-the run (common/tokens/view.py), "rank": its place, from 0; None after runs that cannot tell}]}.
+The value, sent as JSON, is {"id": changes with each race, "repeats": counted runs of each,
+"prompt": of all runs, "recorded": whether it came with the program, "busy": whether other work
+disturbed it, "lanes": [{"label", "colour", "seconds", "range": seconds of the fastest and the
+slowest run, None after single runs; "over", "tau": speed over plain decoding's, and tokens per
+call, in words; "lines": of the run (common/tokens/view.py), "rank": its place, from 0; None after
+runs that cannot tell}]}.
+
 While runs are still to come, it has "measuring", "over" tells how many were made, and no lane has a
 rank; a method that has not run yet has no seconds. Once each has run twice, no lane has lines,
 which are much to send: the texts stay.

@@ -3,7 +3,7 @@
 import { add, button, clamped, el, many, quoted, tipBox } from "../common/static/dom.js";
 import { onTab } from "../common/static/page.js";
 import { legendOf, mark } from "../common/tokens/view.js";
-import { shownCycle, wantedCycle } from "../live/run.js";
+import { staged, wantedCycle } from "../live/run.js";
 import { Pointed } from "./pointed.js";
 import { sentence } from "./words.js";
 
@@ -163,7 +163,7 @@ export function mount({ element, props, watch, trigger }) {
       const { path, tokens } = cycle;
       return path.length > 1 && words(cycle, trace) === path.length && path.length < tokens.length - 1;
     };
-    if (!trace.rival) return shownCycle();
+    if (!trace.rival) return staged()?.shown?.cycle ?? 0;
     const theirs = new Map(trace.rival.cycles.map((cycle) => [cycle.at, words(cycle, trace.rival)]));
     const apart = trace.cycles.map((cycle) =>
       !shows(cycle) ? -2 : theirs.has(cycle.at) ? Math.abs(words(cycle, trace) - theirs.get(cycle.at)) : -1);

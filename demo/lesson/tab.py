@@ -105,7 +105,7 @@ def for_class() -> list[dict[str, Any]]:
         "tli": [layers(stop, "tli") for stop in STOPS],
     }
     compared = {"observing": (RIVAL, "moa-n0"), "tli": ("moa-n0", "moa-n3")}
-    shown = ("id", "title", "ask", "question", "answer")
+    shown = ("id", "title", "ask", "task", "question", "answer")
     return [
         {name: getattr(step, name) for name in shown}
         | {"pictures": unseen.get(step.id, []), "recorded": _gains(compared.get(step.id, ()))}

@@ -14,7 +14,7 @@ PRESSED = {  # the button that runs, by tab
 _WORDS: dict[str, Any] = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
 PROMPT: str = _WORDS["prompt"]
 Step = SimpleNamespace  # text.toml says what each part is
-STEPS = [Step(**{"trial": "", "links": [], **step}) for step in _WORDS["steps"]]
+STEPS = [Step(**{"task": "", "trial": "", "links": [], **step}) for step in _WORDS["steps"]]
 GLOSSARY: list[list[str]] = _WORDS["glossary"]
 REFERENCES: list[list[str]] = _WORDS["references"]
 

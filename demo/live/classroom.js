@@ -1,15 +1,16 @@
 // Class mode (?class=1): the lesson's steps, one at a time, above the stage.
 import { add, button, clamped, el, modified, OWN } from "../common/static/dom.js";
-import { follow, levels, outside, prompted, recall, seen, settled, veil } from "./run.js";
+import { summary } from "./headline.js";
+import { follow, outside, settled, staged } from "./run.js";
 
 const KEYS = { PageDown: 1, ArrowRight: 1, PageUp: -1, ArrowLeft: -1 }; // those of a clicker, too
 
 const END = {
-  id: "end", title: "What we saw", ask: "Write your answer first, then press Show answer. For numbers of your own, press Run, then Measure speed.", question: "In your own words: what makes it faster, and what does it cost?", pictures: [],
+  id: "end", title: "What we saw", ask: "Write your answer first, then press Show answer.", task: "For numbers of your own, press Run, then Measure speed.", question: "In your own words: what makes it faster, and what does it cost?", pictures: [],
   answer: "Checking several guesses in one call takes less time than a call for each, so right guesses save time. Guessing takes time and memory, and each guess makes the call longer: with few right guesses, it does not pay.",
 };
 
-/** given: {title, ask, question, answer, pictures, recorded} of each step, as demo/lesson/tab.py brings them. */
+/** given: {title, ask, task, question, answer, pictures, recorded} of each step, as demo/lesson/tab.py brings them. */
 export function classroom(header, given) {
   const steps = [...given, END];
   const words = el("div", "", "", { ariaLive: "polite" });
@@ -21,22 +22,23 @@ export function classroom(header, given) {
     history.replaceState(history.state, "", `#${at + 1}`); // a reload goes on with the step
     if (by) settled(step.id);
     const name = el("b", "", `${at + 1} of ${steps.length}, ${step.title}. `);
-    words.replaceChildren(add(el("small"), name, answered ? step.question : step.ask + about()));
+    const asked = answered ? [step.task, step.question] : [step.ask, step.task + about()];
+    words.replaceChildren(add(el("small"), name, asked.filter(Boolean).join(" ")));
     words.append(answered ? el("p", "answer", here() + step.answer) : el("p", "", step.question));
-    recall((answered && step.recorded) || null);
+    staged()?.ran.recall((answered && step.recorded) || null);
     if (step === END && answered) {
       const recorded = document.querySelector("#stage").dataset.run === "recorded" && el("p", "", "Of the recording, until you press Run:");
-      picture.replaceChildren(recorded || "", add(el("ol"), ...seen().map((line) => el("li", "", line))));
+      picture.replaceChildren(recorded || "", add(el("ol"), ...(staged() ? summary(staged()) : []).map((line) => el("li", "", line))));
     } else draw(step.pictures);
     if (picture.firstChild) document.querySelector("#view .lanes")?.append(picture);
     else picture.remove();
     [back.disabled, on.disabled] = [!at, at === steps.length - 1];
-    if (by || !told.textContent) veil(!at); // the first question is about the tree, which would answer it
+    if (by || !told.textContent) staged()?.veil(!at); // the first question is about the tree, which would answer it
     told.textContent = answered ? "Hide answer" : "Show answer";
   };
   // The first step has no box of the prompt, which would invite another question.
-  const about = () => (!at && prompted() ? ` Prompt: “${prompted()}”` : "");
-  const here = () => (!at && levels() ? `Here, at most ${levels()}. ` : "");
+  const about = () => (!at && staged()?.drafter.head ? ` Prompt: “${staged().drafter.head.prompt}”` : "");
+  const here = () => (!at && staged()?.cycle.levels ? `Here, at most ${staged().cycle.levels}. ` : "");
   let chosen = 0; // N
   const draw = (pictures) => {
     picture.innerHTML = pictures[Math.min(chosen, pictures.length - 1)] ?? ""; // the lesson's own
@@ -63,5 +65,5 @@ export function classroom(header, given) {
     show(KEYS[event.key]);
   });
   // A page that the browser has kept begins anew, too.
-  window.addEventListener("pageshow", ({ persisted }) => persisted && (show(-at), veil(true)));
+  window.addEventListener("pageshow", ({ persisted }) => persisted && (show(-at), staged()?.veil(true)));
 }

@@ -29,7 +29,7 @@ export function costs(stage) {
   if (complete && measured?.over.vanilla === null) return `Fast and slow runs of both overlap, so the medians, ${rates(stage)}, prove nothing.`;
   if (!drafter.view.link) return complete ? gain(stage) : "";
   if (inClass && drafter.ended && drafter.whole) return complete ? plainly([...calls(stage), ...text(stage)]) : "";
-  return complete ? [healed(drafter), busy(stage) ? "" : gain(stage)].filter(Boolean).join(" ") : drafter.view.link;
+  return complete ? [healed(drafter), busy(stage) ? "" : gain(stage)].filter(Boolean).join(" ") : drafter.view.outcome ? `The connection is back. ${drafter.view.outcome}` : drafter.view.link;
 }
 
 /** How the run ended, and with what it was drafted. */
@@ -50,7 +50,7 @@ export function summary(stage) {
   const kept = (level) => drafter.all.filter(({ tree }) => tree?.path.length >= level).length;
   const deep = drafter.all.filter(({ tree }) => Math.max(...depths(tree)) >= 3).length > 0.8 * drafter.all.length;
   const ahead = `Far ahead, guesses get worse: the next token was right in ${kept(1)} of ${many(drafter.all.length, "call")}, the next three all right in ${kept(3)}.`;
-  return [right + wrong && guesses, right && deep && ahead, saved, gain(stage), healed(drafter) || (stage.mended && `After your cut: ${stage.mended.replace(/^O/, "o")}`), rivalry(stage) || stage.rivalry].filter(Boolean);
+  return [right + wrong && guesses, right && deep && ahead, saved, gain(stage), healed(drafter) || (stage.mended && `After your cut: ${stage.mended.replace(/^./, (first) => first.toLowerCase())}`), rivalry(stage) || stage.rivalry].filter(Boolean);
 }
 
 /** Tokens and time of a call against EAGLE-2's, and which was faster; "" before both were measured. */
@@ -147,7 +147,7 @@ function repeated(written) {
 }
 
 /** What a cut did, once the run is over. */
-export const healed = ({ view }) => view.link.replace("The connection is back. ", "");
+export const healed = ({ view }) => view.outcome || view.link;
 
 // Why fewer calls are not as much faster.
 function gain(stage) {

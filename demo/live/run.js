@@ -5,7 +5,6 @@ import { replace } from "../common/static/prompt.js";
 import { Device } from "../device/js/device.js";
 import { Cut } from "./cut.js";
 import { files } from "./files.js";
-import { summary } from "./headline.js";
 import { Link } from "./link.js";
 import { methodOf, named, order, sent } from "./settings.js";
 import { Speed } from "./speed.js";
@@ -46,8 +45,11 @@ export function mount(given) {
 function before(kept, at) {
   now = kept && { ...kept, doing: "" };
   if (kept) stage.load({ ...kept.lines, measured: kept.measured }, { badge: "your last run", at: Infinity, state: "done" });
-  else if (props.recorded) stage.load(props.recorded, { badge: "recorded", at });
-  else stage.empty();
+  else {
+    const recorded = JSON.parse(props.recorded);
+    if (recorded) stage.load(recorded, { badge: "recorded", at });
+    else stage.empty();
+  }
 }
 
 export function mountCut({ element }) {
@@ -318,8 +320,8 @@ const restored = () => JSON.parse(stored(KEPT));
 /** For the server: its own state, then the newest run’s trace and its rival’s; "" for the recorded ones. */
 export const traces = () => [null, now?.traces?.drafter ?? "", now?.rival ?? ""];
 
-/** What the run has shown, in a few sentences: a lesson's end. */
-export const seen = () => (stage ? summary(stage) : []);
+/** For a lesson and for other tabs; null before it is there. */
+export const staged = () => stage;
 
 /** The address of the page without class mode: with the method of the run that it shows. */
 export const outside = () => {
@@ -349,21 +351,6 @@ export function settled(step) {
   stage?.whole();
   stage?.step();
 }
-
-/** In a lesson: a benchmark's rows beside the runs of a step. */
-export const recall = (recorded) => stage?.recall(recorded);
-
-/** The prompt of the run that is shown. */
-export const prompted = () => stage?.drafter.head?.prompt;
-
-/** Of the tree that is shown. */
-export const levels = () => stage?.cycle.levels ?? 0;
-
-/** In a lesson: hides the target's verdicts. */
-export const veil = (on) => stage?.veil(on);
-
-/** The cycle whose tree is shown. */
-export const shownCycle = () => stage?.shown?.cycle ?? 0;
 
 let wanted = null;
 /** The cycle of the word that was pressed last, once: another tab opens with it. */

@@ -7,7 +7,7 @@ import { Player } from "../common/race/player.js";
 import { sample } from "../common/tokens/view.js";
 import { Charts } from "./charts.js";
 import { Cycle, depths } from "./cycle.js";
-import { busy, costs, headline, healed, plainly, remarks, rivalry } from "./headline.js";
+import { busy, costs, headline, plainly, remarks, rivalry } from "./headline.js";
 import { Levels, Ran } from "./ran.js";
 
 const [DRAFTED, ALONE] = ["With a drafter", "Plain: the target alone"];
@@ -91,7 +91,7 @@ export class Stage {
 
   empty() {
     this.player.pause();
-    if (this.drafter.view.link && this.drafter.root.dataset.link !== "lost" && /^Of /.test(healed(this.drafter))) this.mended = healed(this.drafter); // for a lesson's end
+    this.mended = this.drafter.view.outcome || this.mended; // for a lesson's end
     Object.assign(this, { measured: null, live: false, shown: null, how: "done", pinned: null, held: null, earlier: 0 });
     this.root.dataset.alone = "";
     this.drafter.empty("Press Run: the text appears here.");
@@ -167,11 +167,6 @@ export class Stage {
   step() {
     this.ran.clear();
     if (!this.live && this.drafter.head) this.levels.show(this.drafter.cycles, this.drafter.all);
-  }
-
-  /** What a benchmark says of the drafters that a lesson's step compares. */
-  recall(recorded) {
-    this.ran.recall(recorded);
   }
 
   /** A run waits for its turn: said in the headline until its first token, so that nothing moves. */
@@ -307,7 +302,7 @@ export class Stage {
     if (this.measured) {
       const { lanes, about, runs } = this.measured;
       const whose = this.frame.dataset.run === "recorded" ? "Recorded" : "Measured";
-      this.charts.show(lanes, `${whose}, median of ${runs} runs each${level(lanes)} · ${about.replace("tree auto", "trees that size themselves")}`);
+      this.charts.show(lanes, `${whose}, median of ${runs} runs each${level(lanes)} · ${about}`);
       return;
     }
     const lanes = this.both.filter(({ head }) => head).map(({ head, tau, points, pause }) => ({ ...head, tau, points, pause }));

@@ -1,5 +1,6 @@
 """The Live tab, the stage: a prompt decoded live beside plain decoding, and one cycle of it."""
 
+import json
 from functools import partial
 from typing import Any
 
@@ -40,8 +41,8 @@ def build(shared: Shared) -> gr.Textbox:
             status = status_line(elem_id="status")
         component(
             '<div class="stage-view tokens"></div>', RUN, elem_id="view",
-            recorded=recorded and recorded.stage(), target=engine.first, borrows=engine.borrows,
-            first=engine.default(),
+            recorded=json.dumps(recorded and recorded.stage()), target=engine.first,
+            borrows=engine.borrows, first=engine.default(),
         )  # fmt: skip
         component('<div class="cut"></div>', RUN, mount="mountCut", elem_id="connection")
         with gr.Row(elem_id="how", equal_height=False):

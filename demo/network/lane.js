@@ -9,14 +9,15 @@ const median = (values) => [...values].sort((one, other) => one - other)[values.
 const CUT = ["offline", "confirmed", "changed"]; // marks that only a cut brings
 export const amount = (count) => count < 1e3 ? `${count.toFixed(0)} B` : (count < 1e6 ? `${(count / 1e3).toFixed(1)} kB` : `${(count / 1e6).toFixed(1)} MB`);
 
-/** props.lane: its place; props.recorded: lines of a run to begin with. */
+/** props.lane: its place; props.recorded: JSON of the lines of a run to begin with. */
 export function mount({ element, props }) {
   const root = element.firstElementChild;
   const lane = new DeviceLane(root, props.lane);
   const edge = add(el("li"), el("span", "edge"), " ends a round trip");
   root.prepend(lane.shown.root, add(lane.key, edge));
   join(lane, props.lane);
-  if (props.recorded) lane.play(props.recorded);
+  const recorded = JSON.parse(props.recorded);
+  if (recorded) lane.play(recorded);
 }
 
 class DeviceLane {

@@ -1,5 +1,6 @@
 """The Network tab: the drafter in the visitor's browser, the target here, a WebSocket between."""
 
+import json
 from typing import Any
 
 import gradio as gr
@@ -150,7 +151,7 @@ def _lane(place: int) -> None:
     made = None if place else recording()
     component(
         _file("lane.html"), "network/lane.js", lane=place, elem_id=("net-view", "net-rival")[place],
-        recorded=made and feed_of(made.cut, "drafter"),
+        recorded=json.dumps(made and feed_of(made.cut, "drafter")),
     )  # fmt: skip
 
 

@@ -79,10 +79,10 @@ export class TokenView {
   #told = null; // the cycle that was pointed at last
   #stretch = null; // offline text that waits for verification
   #holds = false; // whether struck text stays in sight, and the newest does not
-  #outcome = [0, 0]; // offline tokens confirmed and changed since the link was lost
+  #judged = [0, 0]; // offline tokens confirmed and changed since the link was lost
 
   constructor(root, { ariaLabel, pointed = () => {}, chosen = () => {} }) {
-    Object.assign(this, { root, pointed, chosen, link: "" });
+    Object.assign(this, { root, pointed, chosen, link: "", outcome: "" });
     this.tip = tipBox();
     this.text = el("div", "text", "", { role: "group", ariaLabel, tabIndex: -1 });
     add(root, this.text, this.tip);
@@ -91,7 +91,7 @@ export class TokenView {
 
   clear() {
     this.#current = this.#stretch = null;
-    this.link = this.root.dataset.link = "";
+    this.link = this.outcome = this.root.dataset.link = "";
     this.#holds = false;
     this.text.replaceChildren();
     this.#point();
@@ -125,7 +125,8 @@ export class TokenView {
   #draw(line) {
     if ("down" in line) {
       this.root.dataset.link = "lost";
-      [this.link, this.#outcome, this.#holds] = ["The connection is lost: the drafter writes on alone.", [0, 0], false];
+      Object.assign(this, { link: "The connection is lost: the drafter writes on alone.", outcome: "" });
+      [this.#judged, this.#holds] = [[0, 0], false];
     } else if ("back" in line) {
       this.root.dataset.link = "";
       this.link = "The connection is back: the target checks what was written alone.";
@@ -216,8 +217,8 @@ export class TokenView {
       if (confirmed) sure[confirmed - 1].after(out);
       else box.prepend(out);
     }
-    const [right, wrong] = (this.#outcome = [this.#outcome[0] + confirmed, this.#outcome[1] + changed]);
-    if (this.link && this.root.dataset.link !== "lost") this.link = `The connection is back. ${reviewed(right, wrong)}`;
+    this.#judged = [this.#judged[0] + confirmed, this.#judged[1] + changed];
+    if (this.link && this.root.dataset.link !== "lost") this.outcome = reviewed(...this.#judged);
     if (!this.#unproved.length) this.#stretch?.remove();
     else add(this.text, this.#stretch); // waiting text stays at the end
   }

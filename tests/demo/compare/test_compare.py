@@ -1,5 +1,6 @@
 """Side by side: the plan, the rows, the race, the verdict, and what the tab tells the page."""
 
+import json
 from dataclasses import replace
 
 import gradio as gr
@@ -121,9 +122,9 @@ def outputs_of(visit, **changed):
 def test_stop_keeps_what_is_finished_and_leaves_earlier_results(visit, breaks):
     shown = []  # of each race before the end: its lanes, with their texts
     for output in outputs_of(visit, tokens=500):
-        if output["race"] != gr.skip() and output["race"].get("measuring"):
+        if output["race"] != gr.skip() and (told := json.loads(output["race"])).get("measuring"):
             assert "wait for all 4 runs" in output["verdict"]
-            lanes = output["race"]["lanes"]  # also of methods whose runs are to come
+            lanes = told["lanes"]  # also of methods whose runs are to come
             assert [bool(lane["seconds"]) for lane in lanes] == [True, len(shown) > 0]
             shown.append([lane["label"] for lane in lanes if "lines" in lane])
         if output["status"] != gr.skip() and "run 3 of 4" in output["status"]["text"]:
