@@ -115,22 +115,22 @@ def verdict(rows: Sequence[Row], recorded: bool = False) -> list[str]:
     drafting = [row for row in measured if row.method != VANILLA]
     if len(measured) < 2 or not drafting:
         return []
-    unsure = ["one run each: a small lead may be chance"] * all(row.runs == 1 for row in measured)
+    unsure = ["One run each: a small lead may be chance"] * all(row.runs == 1 for row in measured)
     found = places(rates := {row.method: row.rate for row in measured if row.rate})
     if plain := rates.get(VANILLA):
         near = [row.label for row in drafting if found[row.method] < found[VANILLA]
                 and plain.overlaps(rates[row.method])]  # fmt: skip
-        more = f"runs of {listed(near)} overlap plain’s: more repeats may tell"
+        more = f"Runs of {listed(near)} overlap plain’s: more repeats may tell"
         unsure += [more] * bool(near)
     sized = any(row.tree and row.tree.auto and row.tau and row.tau.known for row in drafting)
-    varies = ["trees size themselves by measured times, so tokens per call vary"] * sized
-    saved = _saved(measured)
+    varies = ["Trees size themselves by measured times, so tokens per call vary"] * sized
+    texts, saved = _texts(measured), _saved(measured)
     if not recorded and (worst := unsteady(measured)):
         assert worst.rate is not None, "rows without a speed are not compared"
         over = worst.rate.high / worst.rate.low
         apart = f"{worst.label}’s times differ {over:.1f}-fold: compare again"
-        return [_likely(drafting, plain), saved, apart, *varies, _texts(measured)]
-    return [_speed(measured), saved, *unsure, *_why(measured), *varies, _texts(measured)]
+        return [_likely(drafting, plain), texts, saved, apart, *varies]
+    return [_speed(measured), texts, saved, *_why(measured), *unsure, *varies]
 
 
 def _likely(drafting: Sequence[Row], plain: Spread | None) -> str:
@@ -196,7 +196,7 @@ def _why(measured: Sequence[Row]) -> list[str]:
     if not plain or not ours or not ours.tau:
         return []
     own, alone = (sum(_spent(row).values()) for row in (ours, plain))
-    brings = f"a call of {ours.label} brings {ours.tau.middle:.2f} tokens"
+    brings = f"A call of {ours.label} brings {ours.tau.middle:.2f} tokens"
     return [f"{brings}, but takes {own:.0f} ms instead of {alone:.0f}"] if own > alone else []
 
 
@@ -208,8 +208,8 @@ def _spent(row: Row) -> dict[str, float]:
 def _texts(rows: Sequence[Row]) -> str:
     known = {row.same for row in rows}
     if False in known:
-        return "different text ✗"
-    return "text not compared" if None in known else "same text ✓"
+        return "Different text ✗"
+    return "Text not compared" if None in known else "Same text ✓"
 
 
 def told(said: Sequence[str], lead: str = "") -> str:

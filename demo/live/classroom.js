@@ -22,8 +22,8 @@ export function classroom(header, given) {
     history.replaceState(history.state, "", `#${at + 1}`); // a reload goes on with the step
     if (by) settled(step.id);
     const name = el("b", "", `${at + 1} of ${steps.length}, ${step.title}. `);
-    const asked = answered ? [step.task, step.question] : [step.ask, step.task + about()];
-    words.replaceChildren(add(el("small"), name, asked.filter(Boolean).join(" ")));
+    const asked = answered ? step.task : `${step.ask} ${step.task}${about()}`;
+    words.replaceChildren(add(el("small"), name, `${asked} `, answered ? el("b", "", step.question) : ""));
     words.append(answered ? el("p", "answer", here() + step.answer) : el("p", "", step.question));
     staged()?.ran.recall((answered && step.recorded) || null);
     if (step === END && answered) {

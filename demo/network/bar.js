@@ -58,7 +58,7 @@ export async function run(speeds, method, text, count, link) {
   try {
     const ids = await all[0].device.ids(text);
     if (wanted) await load();
-    showResults("net-status", document.querySelector("#net-bar").offsetHeight);
+    showResults("net-run"); // so that Stop stays in sight
     if (wanted && on().every((lane) => lane.device.ready))
       for (const lane of on()) lane.start({ prompt: ids, count, patience: 60_000 });
   } catch (error) {

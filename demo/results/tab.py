@@ -12,6 +12,7 @@ from demo.results import table as texts
 from demo.results.charts import CHARTS, ahead, learning
 from demo.session import PRIVATE, Shared, show_results
 from moa_core.bench.records import FOLDER, Recording, Row, read, recordings
+from moa_core.bench.run import processor
 
 ID, TITLE = "benchmarks", "Benchmarks"
 NOTHING = (
@@ -38,7 +39,7 @@ def _recorded(there: list[Recording]) -> None:
     first = there[0]
     said = words(texts.headline(first), elem_id="bench-claims")
     choice = gr.Dropdown(
-        [(texts.choice(one), one.name) for one in there], value=first.name,
+        [(texts.choice(one, processor()), one.name) for one in there], value=first.name,
         label="Settings, each with its highest speed",
         elem_id="bench-recording", filterable=False,
     )  # fmt: skip

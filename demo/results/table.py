@@ -51,6 +51,7 @@ COLUMNS = (
     "acceptance length, tokens per model call; low and high: its 95\u00a0% interval. same text: "
     "prompts with plain decoding’s text. tree: levels, guesses per level and guesses kept."
 )
+HERE = ", like this server"
 SHOWN = {  # columns of numbers: how each is written
     "× plain": "{:.2f}", "tokens/s": "{:.1f}", "τ": "{:.2f}", "τ low": "{:.2f}", "τ high": "{:.2f}",
     "tokens/s after the prompt": "{:.1f}", "weights": "{:,.1f} M",
@@ -63,7 +64,7 @@ def title(recording: Recording) -> str:
     trees = {"auto": "Trees that size themselves", "same": "One tree for all"}
     parts = [trees.get(given.get("tree"), recording.name), recording.precision]
     parts += ["sampled"] * bool(given.get("temperature"))
-    _, known, found = recording.results["machine"]["processor"].rpartition("(")
+    known, found = _instructions(recording)
     if known and "AMX" in found:
         parts += ["processor with AMX"]
     elif known and "VNNI" not in found:
@@ -71,13 +72,21 @@ def title(recording: Recording) -> str:
     return ", ".join(parts)
 
 
-def choice(recording: Recording) -> str:
-    """The title, and the method with the highest speed."""
-    drafting = drafters(recording)
+def choice(recording: Recording, here: str = "") -> str:
+    """The title, and the method with the highest speed; marked if its processor is of the kind
+    `here`."""
+    drafting, (known, kind) = drafters(recording), _instructions(recording)
+    name = title(recording) + HERE * bool(known and here.endswith(f"({kind}"))
     if not drafting:
-        return title(recording)
+        return name
     best = max(drafting, key=lambda name: drafting[name]["speedup"])
-    return f"{title(recording)}: {label(best)} {_over(drafting, [best])}"
+    return f"{name}: {label(best)} {_over(drafting, [best])}"
+
+
+def _instructions(recording: Recording) -> tuple[str, str]:
+    """The end of its processor's name, after "(", if that names a set of instructions."""
+    _, known, found = recording.results["machine"]["processor"].rpartition("(")
+    return known, found
 
 
 def drafters(recording: Recording) -> dict[str, dict[str, Any]]:

@@ -176,7 +176,7 @@ def keep_settings(folder: Path, given: dict[str, Any], device: torch.device) -> 
 def machine(device: torch.device) -> dict[str, Any]:
     facts: dict[str, Any] = {
         "device": device.type,
-        "processor": _processor(),
+        "processor": processor(),
         "cores": os.cpu_count(),
         "threads": torch.get_num_threads(),
     }
@@ -195,8 +195,8 @@ def versions() -> dict[str, str]:
     }
 
 
-def _processor() -> str:
-    """Its name, and the newest of the instruction sets that decide the speed of 8 bits."""
+def processor() -> str:
+    """This machine's: name, and newest instruction set of those that decide the speed of 8 bits."""
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
         parts = (line.partition(":") for line in lines)

@@ -69,7 +69,7 @@ def test_a_comparison_is_the_same_in_table_charts_verdict_and_race(page):
     page.wait_for_function(DIMMED, arg=False)
     assert not page.locator(".race.before").count()  # it is of the prompt in the box
     assert page.locator("#compare-plan span").evaluate("e => getComputedStyle(e).display") == "none"
-    assert page.locator("#compare-verdict span").all_inner_texts()[-1] == "same text ✓"
+    assert page.locator("#compare-verdict span").all_inner_texts()[0] == "Same text ✓"
     found = table(page)
     assert [row["Method"] for row in found] == ["MoA N=0", "EAGLE-2", "Plain"]
     said = page.locator(".race .tau").all_inner_texts()
@@ -108,7 +108,7 @@ def check_race(page):
     assert all(hostile in ended[0] for hostile in HOSTILE) and race.locator(".text b").count() == 0
     for kind in ("accepted", "rejected", "bonus"):
         assert race.locator(f".text [data-token={kind}]").count() > 3
-    assert "one run each" in page.inner_text("#compare-verdict")  # so there are no places
+    assert "One run each" in page.inner_text("#compare-verdict")  # so there are no places
     assert not any(race.locator(".place").all_inner_texts())
     assert {bar for bar, _ in page.evaluate(BARS)} == {1}  # all have come to the end
     widths, seconds = zip(*page.evaluate(LONG), strict=True)

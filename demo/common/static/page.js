@@ -141,12 +141,12 @@ function follow(event) {
   openTab({ tab, settings, prompt: prompt && own, press: link.dataset.press });
 }
 
-/** Scrolls to results that appeared far below the pressed button. above: pixels left free over them. */
-export function showResults(id, above = 12) {
+/** Scrolls to results that appeared far below the pressed button. */
+export function showResults(id) {
   const results = document.querySelector(`#${id}`);
   if (!results?.checkVisibility()) return;
   const { top } = results.getBoundingClientRect();
   if (top >= 0 && top < 0.5 * window.innerHeight) return;
   // Not scrollIntoView: in Chromium, it would move the starting point of the Tab key.
-  window.scrollBy({ top: top - above, behavior: calm.matches ? "instant" : "smooth" });
+  window.scrollBy({ top: top - 12, behavior: calm.matches ? "instant" : "smooth" });
 }

@@ -30,8 +30,8 @@ def test_the_headline_names_who_was_fastest_and_moa(plain, headline):
     found = [FAST, EAGLE, *([row_of("vanilla", (1,) * 3, plain)] if plain else [])]
     *names, last = [f"{row.label} {row.trace.target_calls}" for row in found]
     calls = f"Model calls: {', '.join(names)} and {last}"
-    assert verdict(found) == [headline, calls, "same text ✓"]
-    shown = f'<p class="conclusion">{headline}</p><span>{calls}</span><span>same text ✓</span>'
+    assert verdict(found) == [headline, "Same text ✓", calls]
+    shown = f'<p class="conclusion">{headline}</p><span>Same text ✓</span><span>{calls}</span>'
     assert told(verdict(found)) == shown
 
 
@@ -44,8 +44,8 @@ def test_what_is_close_and_what_is_not_known_is_said():
     assert said[0] == f"{level}; which of them is faster is too close to tell." and len(said) == 3
     plain = row_of("vanilla", (1,) * 3, (100, 95, 101))  # touches the second's range alone
     wide = row_of("eagle2", (3.0,) * 3, (103, 100, 106))
-    unsure = "runs of EAGLE-2 overlap plain’s: more repeats may tell"
-    assert verdict([close, wide, plain])[2] == unsure
+    unsure = "Runs of EAGLE-2 overlap plain’s: more repeats may tell"
+    assert verdict([close, wide, plain])[3] == unsure
     # The fastest touches plain decoding's range; the other, which it touches too, does not.
     near = row_of("moa-n0", (3.6,) * 3, (103, 102, 104))
     assert "too close to tell" in verdict([near, wide, plain])[0]
@@ -54,12 +54,11 @@ def test_what_is_close_and_what_is_not_known_is_said():
     plain = row_of("vanilla", (1,) * 3, (50, 49, 51))
     also = "EAGLE-2 was the fastest, at 2.40 × plain decoding’s speed; MoA N=0 reached 2.06 ×."
     assert verdict([behind, FAST_EAGLE, plain])[0] == also
-    assert verdict([replace(row, runs=1) for row in (FAST, EAGLE)])[2].startswith("one run each: ")
-    assert verdict([replace(FAST, same=False), EAGLE])[-1] == "different text ✗"
-    assert verdict([replace(FAST, same=None), EAGLE])[-1] == "text not compared"
-    assert verdict(rows(usual_comparison()))[-2:] == [
-        "a call of MoA N=1 brings 3.00 tokens, but takes 110 ms instead of 50", "same text ✓"
-    ]  # fmt: skip
+    assert verdict([replace(row, runs=1) for row in (FAST, EAGLE)])[3].startswith("One run each: ")
+    assert verdict([replace(FAST, same=False), EAGLE])[1] == "Different text ✗"
+    assert verdict([replace(FAST, same=None), EAGLE])[1] == "Text not compared"
+    brings = "A call of MoA N=1 brings 3.00 tokens, but takes 110 ms instead of 50"
+    assert verdict(rows(usual_comparison()))[3] == brings
     assert verdict([]) == verdict([EAGLE]) == []
     assert verdict([row_of(name, None, None) for name in ("moa-n1", "eagle2")]) == []
     assert told([]) == ""
@@ -67,8 +66,8 @@ def test_what_is_close_and_what_is_not_known_is_said():
 
 def test_on_a_busy_machine_only_what_its_runs_still_show_is_said_of_speed():
     uneven = row_of("vanilla", (1,) * 3, (80, 59, 122))
-    speed, calls, busy, same = verdict([FAST, EAGLE, uneven])
-    assert calls.startswith("Model calls: MoA N=0 ") and same == "same text ✓"
+    speed, same, calls, busy = verdict([FAST, EAGLE, uneven])
+    assert calls.startswith("Model calls: MoA N=0 ") and same == "Same text ✓"
     every = "Every drafter was faster than plain in its median run, but"
     assert speed == f"{every} this machine was too busy to be sure."
     assert busy == "Plain’s times differ 2.1-fold: compare again"
@@ -87,8 +86,8 @@ def test_on_a_busy_machine_only_what_its_runs_still_show_is_said_of_speed():
 
 def test_trees_that_size_themselves_are_a_reason_for_another_tau():
     sized = replace(FAST, tau=Spread(3.6, 3.4, 3.7), tree=AUTO)
-    assert "trees size themselves by measured times, so tokens per call vary" in verdict(
+    assert "Trees size themselves by measured times, so tokens per call vary" in verdict(
         [sized, EAGLE]
     )
     assert not any("size themselves" in said for said in verdict([FAST, EAGLE]))
-    assert verdict([sized, EAGLE])[1] == "Model calls: MoA N=0 17 to 19 and EAGLE-2 31"
+    assert verdict([sized, EAGLE])[2] == "Model calls: MoA N=0 17 to 19 and EAGLE-2 31"

@@ -43,9 +43,9 @@ def test_what_is_recorded_is_played_and_its_cut_heals(folder, monkeypatch):
     assert kept.cut.output_ids == kept.plain.output_ids
     measured = {**kept.measured, "over": {"eagle2": None, "vanilla": None}}
     monkeypatch.setattr(race, "recording", lambda: replace(kept, measured=measured))
-    said, *_, same = bench.verdict(race.recorded_rows(), recorded=True)
+    said, same, *_ = bench.verdict(race.recorded_rows(), recorded=True)
     assert said.startswith("No drafter was clearly faster: MoA N=0 ")
-    assert same == "same text ✓"
+    assert same == "Same text ✓"
     shown = race.recorded_race()["lanes"][1]
     assert shown["tau"] == f"{lanes[1]['tau']:.2f} tokens per call" and "× plain" in shown["over"]
     assert static.main([str(folder / "page")]) == 0

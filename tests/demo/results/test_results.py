@@ -154,6 +154,9 @@ def test_without_drafting_there_is_no_conclusion():
 def test_a_choice_names_the_method_with_the_highest_speed():
     found = recording(vanilla=ran(1), moa_n0=ran(1.2), eagle2=ran(1.3), hf={**ran(2), "tree": None})
     assert choice(found) == f"{title(found)}: EAGLE-2 1.30 ×"
+    found.results["machine"]["processor"] = "A Chip (AVX2)"
+    for here, mark in (("Another Chip (AVX2)", ", like this server"), ("A Chip", "")):
+        assert choice(found, here) == f"{title(found)}{mark}: EAGLE-2 1.30 ×"
 
 
 def test_the_papers_figures_are_apart_and_without_the_flagged_cells():
