@@ -90,7 +90,7 @@ def _fastest(recorded: Recording | None) -> str:
     if not recorded:
         return ""
     name = label(next(iter(recorded.methods))).replace("-", "\u2011")
-    return f" In Benchmarks, the fastest is {name}: show all methods."
+    return f" The fastest in Benchmarks, {name}, is one of all methods."
 
 
 def _named(engine: Engine, target: str = "") -> list[tuple[str, str]]:

@@ -19,7 +19,6 @@ export function mount({ element, props, watch, trigger }) {
   const root = element.firstElementChild;
   let trace = null;
   let place = 0;
-  let rarest = -1; // the place where the two methods differ more than in most
   let looked = null; // the place whose attention was asked for
   let pressed = wantedCycle(); // the cycle of a word of the stage, whose press may have opened this tab first
 
@@ -58,7 +57,6 @@ export function mount({ element, props, watch, trigger }) {
   const hint = el("p", "hint", `${doing} to see its probabilities.`);
   const claim = el("p", "conclusion");
   const idea = el("p", "hint");
-  const rare = el("span", "", "Here, they differ more than in most cycles.");
   const pair = add(el("div", "pair"), add(el("div"), said, own.box, hint), rival);
   add(root, claim, idea, controls, before, legend, pair, about, tip);
 
@@ -115,8 +113,8 @@ export function mount({ element, props, watch, trigger }) {
     paintText(cycle);
     own.show(cycle, trace.texts, "Draft tree");
     const theirs = trace.rival ? paintRival(cycle) : "";
-    claim.textContent = `In one call of the target, ${trace.method} gains ${many(cycle.emitted, "token")}${theirs}.`;
-    rare.hidden = place !== rarest;
+    const means = `on average ${mean(trace.cycles)}${trace.rival ? `, ${trace.rival.method} ${mean(trace.rival.cycles)}` : ""}`;
+    claim.textContent = `In this call of the target, ${trace.method} gains ${many(cycle.emitted, "token")}${theirs} (${means}).`;
     pale();
     root.dataset.cycle = String(place);
     props.value = place; // the server asks for it when it looks inside the drafter
@@ -141,15 +139,12 @@ export function mount({ element, props, watch, trigger }) {
     if (root.hidden) return;
     const cycles = many(trace.cycles.length, "cycle");
     if (!trace.rival?.cycles.length) trace.rival = null;
-    const both = trace.rival ? `, one of ${trace.rival.method} ${mean(trace.rival.cycles)}` : "";
-    const alone = both ? "" : " It opened at the cycle that Live showed. To see another drafter’s tree beside it, press Measure speed in Live after a run.";
-    const means = `On average, a call gains ${mean(trace.cycles)} tokens${both}.${alone}`;
-    idea.replaceChildren(`${cycles}, and the call for the prompt. In each, the drafter guesses a tree of tokens, and one call of the target keeps the path that it would write itself. ${means} `, rare);
+    const opened = trace.rival ? "It opened where the two differ most." : "It opened at the cycle that Live showed. To see another drafter’s tree beside it, press Measure speed in Live after a run.";
+    idea.textContent = `${cycles}, and the call for the prompt. In each, the drafter guesses a tree of tokens, and one call of the target keeps the path that it would write itself. ${opened}`;
     about.textContent = `${trace.about}; prompt ${quoted(plain(trace.prompt).trim())}`;
     slider.max = trace.cycles.length;
     pair.classList.toggle("alone", !trace.rival);
     rival.hidden = !trace.rival;
-    rarest = -1;
     const told = telling();
     show(pressed ?? told);
     pressed = null;
@@ -167,11 +162,7 @@ export function mount({ element, props, watch, trigger }) {
     const theirs = new Map(trace.rival.cycles.map((cycle) => [cycle.at, words(cycle, trace.rival)]));
     const apart = trace.cycles.map((cycle) =>
       !shows(cycle) ? -2 : theirs.has(cycle.at) ? Math.abs(words(cycle, trace) - theirs.get(cycle.at)) : -1);
-    const most = Math.max(...apart);
-    const found = apart.indexOf(most);
-    const gaps = trace.cycles.filter(({ at }) => theirs.has(at)).map((cycle) => Math.abs(words(cycle, trace) - theirs.get(cycle.at)));
-    if (most > 0 && 2 * gaps.filter((one) => one >= most).length < gaps.length) rarest = found;
-    return found;
+    return apart.indexOf(Math.max(...apart));
   }
 
   onTab((tab) => {

@@ -33,12 +33,12 @@ export function costs(stage) {
 }
 
 /** How the run ended, and with what it was drafted. */
-export function remarks({ drafter, complete, earlier }) {
+export function remarks({ drafter, complete, earlier, mean }) {
   if (drafter.view.link && drafter.root.dataset.link !== "lost") return [];
   const by = drafter.head?.by.replace(`${drafter.head.label}, `, "").replace(AUTO, `${AUTO}, so calls vary`);
   const easy = complete && repeated(drafter.view.written) > 0.25 && "The text repeats itself"; // its speed says little
   const before = earlier && complete && earlier !== drafter.calls && `${earlier} calls in the run before`;
-  return [easy, by, before, ENDINGS[drafter.ended?.end]].filter(Boolean);
+  return [easy, complete && mean, by, before, ENDINGS[drafter.ended?.end]].filter(Boolean);
 }
 
 /** In sentences: how many guesses were right, how far ahead, what that saved, what it cost, what a cut did, and the rival. */

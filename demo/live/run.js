@@ -47,7 +47,7 @@ function before(kept, at) {
   if (kept) stage.load({ ...kept.lines, measured: kept.measured }, { badge: "your last run", at: Infinity, state: "done" });
   else {
     const recorded = JSON.parse(props.recorded);
-    if (recorded) stage.load(recorded, { badge: "recorded", at });
+    if (recorded) stage.load(recorded, { badge: "recorded", at, mean: props.mean });
     else stage.empty();
   }
 }

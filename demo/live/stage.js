@@ -92,7 +92,7 @@ export class Stage {
   empty() {
     this.player.pause();
     this.mended = this.drafter.view.outcome || this.mended; // for a lesson's end
-    Object.assign(this, { measured: null, live: false, shown: null, how: "done", pinned: null, held: null, earlier: 0 });
+    Object.assign(this, { measured: null, live: false, shown: null, how: "done", pinned: null, held: null, earlier: 0, mean: "" });
     this.root.dataset.alone = "";
     this.drafter.empty("Press Run: the text appears here.");
     this.plain.empty();
@@ -102,10 +102,10 @@ export class Stage {
   }
 
   /** Plays whole runs: {drafter, plain: lines, measured}. badge: whose they are; at: where to begin;
-   *  earlier: calls of the run that it replaces. */
-  load({ drafter, plain = [], measured = null }, { badge = "", at = 0, state = "recorded", earlier = 0 } = {}) {
+   *  earlier: calls of the run that it replaces; mean: the gain on other prompts, in words. */
+  load({ drafter, plain = [], measured = null }, { badge = "", at = 0, state = "recorded", earlier = 0, mean = "" } = {}) {
     this.empty();
-    this.earlier = earlier; // calls
+    Object.assign(this, { earlier, mean });
     for (const [name, [head, ...lines]] of Object.entries({ drafter, plain }))
       if (head) this.begin(name, head, { badge, lines });
     this.measured = measured;

@@ -8,10 +8,12 @@ import gradio as gr
 
 from demo.common.controls import ask, folded
 from demo.common.elements import call, component, status_line, words
+from demo.common.figures import many
 from demo.common.methods import VANILLA, family, label, tli_of
 from demo.engine import Engine
 from demo.live.recording import recording
 from demo.live.settings import NAMES, check, choose
+from demo.results import tab as results
 from demo.session import PRIVATE, Shared
 from demo.share import load_address, share_box
 from demo.tli.stops import slider_bounds, stops_html
@@ -42,7 +44,7 @@ def build(shared: Shared) -> gr.Textbox:
         component(
             '<div class="stage-view tokens"></div>', RUN, elem_id="view",
             recorded=json.dumps(recorded and recorded.stage()), target=engine.first,
-            borrows=engine.borrows, first=engine.default(),
+            borrows=engine.borrows, first=engine.default(), mean=_mean(engine.default()),
         )  # fmt: skip
         component('<div class="cut"></div>', RUN, mount="mountCut", elem_id="connection")
         with gr.Row(elem_id="how", equal_height=False):
@@ -58,6 +60,15 @@ def build(shared: Shared) -> gr.Textbox:
         share_box("", ID, status, settings)
     _wire(shared, settings, (run, stop), (status, stops))
     return settings["prompt"]
+
+
+def _mean(method: str) -> str:
+    """A benchmark's gain, beside the one prompt of the recording."""
+    found = next((one.methods.get(method) for one in results.ours() if one.name == results.FIRST),
+                 None)  # fmt: skip
+    if not found or not found.get("speedup"):
+        return ""
+    return f"Benchmarks: {found['speedup']:.2f} × over {many(found['prompts'], 'prompt')}"
 
 
 def _drafter(engine: Engine) -> tuple[dict[str, Any], gr.HTML]:

@@ -209,14 +209,15 @@ class DeviceLane {
   }
 
   /** Of a run of one's own so far: round trips, seconds in the target and in the drafter, the target's
-   *  for one call (undefined before the first), round trips without a drafter, one for each token, and
-   *  whether the server was busy with other work. */
+   *  for one check (undefined before the first) and its guesses, round trips without a drafter, one for
+   *  each token, and whether the server was busy with other work. */
   get needed() {
     const { calls, seconds, pace: [count] } = this.shown;
     if (!this.sums || !calls) return [];
     const { works, target } = this.sums;
     const drafting = Math.max(0, seconds - this.#way - target);
-    return [{ name: this.title, calls, count, target, drafting, check: median(works), busy: unsteady(works) }];
+    const guesses = median(this.shown.cycles.map(({ tree }) => (tree?.texts.length ?? 1) - 1));
+    return [{ name: this.title, calls, count, target, drafting, check: median(works), guesses, busy: unsteady(works) }];
   }
 
   // Seconds on the way so far.

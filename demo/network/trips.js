@@ -5,12 +5,13 @@ const seconds = (value) => `${value.toFixed(1)}\u00a0s`;
 let own = () => {};
 
 /** needed: of each drafter of the visitor's run: its name, its calls, its seconds in the target and in the
- *  drafter, those of the target for one call, the calls without it, and whether other work disturbed them. */
+ *  drafter, those of the target for one check and its guesses, the calls without it, and whether other work
+ *  disturbed them. */
 export const tell = (needed) => needed.length && own(needed);
 
 /** props.runs: drafted, plain, streamed: name, round trips, seconds in the target and in the drafter; props.trip: ms at first;
- *  props.ratio: how long the target takes for a token without guesses, of its time to check some. */
-export function mount({ element, props: { runs, trip: first, ratio } }) {
+ *  props.check: seconds of a call of plain decoding, then those of a check: for any number of guesses, and more for each. */
+export function mount({ element, props: { runs, trip: first, check: [alone, some, more] } }) {
   const [whose, trip, bars, whence, said] = [".whose", "input", ".bars", ".whence", ".conclusion"].map((one) => element.querySelector(one));
   const [, [plain], [streamed]] = runs;
   let before = "Recorded without a cut:";
@@ -18,14 +19,15 @@ export function mount({ element, props: { runs, trip: first, ratio } }) {
   let rough = false; // other work disturbed the run
 
   own = (needed) => {
-    const [{ count, check }] = needed;
+    const [{ count, check, guesses }] = needed;
     if (check === undefined) return;
+    const ratio = alone / (some + more * guesses);
     [drafted, rough] = [true, needed.some(({ busy }) => busy)];
     const each = ratio * check; // on the same machine, as busy as it is
     const mine = needed.map((one) => [one.name, one.calls, one.target, one.drafting]);
     runs = [...mine, [plain, count, count * each, 0], [streamed, 1, count * each, 0]];
-    before = "Your run, without a cut:";
-    whence.textContent = `measured in your run, on the server and in this browser, without the time of a cut. Plain decoding was not run: as recorded, a call of it takes ${Math.round(100 * ratio)} % of the time of a check.`;
+    before = "Your run, without the time of a cut:";
+    whence.textContent = `measured in your run, on the server and in this browser. Plain decoding was not run: as recorded, a call of it takes ${Math.round(100 * ratio)} % of the time of a check of ${many(guesses, "guess", "guesses")}.`;
     draw();
   };
 

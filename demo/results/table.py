@@ -44,12 +44,16 @@ SETTINGS = (
     "all methods; the target’s numbers in float32 or int8, which is faster; sampled: words drawn "
     "at random."
 )
+TANDEM = (
+    " Tandem is a small model that reads the target’s states of checked tokens in place of its own."
+)
 MEDUSA = " <b>Medusa</b>: a method of others, smaller, and trained less."
 OTHERS = " <b>{}</b>: other programs that run the same target, without our drafters."
 COLUMNS = (
     "× plain: speed over plain decoding’s. tokens/s: whole runs, the prompt’s call included. τ: "
     "acceptance length, tokens per model call; low and high: its 95\u00a0% interval. same text: "
-    "prompts with plain decoding’s text. tree: levels, guesses per level and guesses kept."
+    "prompts with plain decoding’s text. tree: levels, guesses per level and guesses kept. Below "
+    "the rows of all prompts, those of each kind."
 )
 HERE = ", like this server"
 SHOWN = {  # columns of numbers: how each is written
@@ -327,7 +331,8 @@ def ahead(found: Row) -> str:
     return f"""<h2>How far ahead a drafter sees</h2>
 <p>If each guess is fed the target’s own text before it, how many are right? From the first guess in
 a row to the last, {"; ".join(ends)}. EAGLE-2 is trained to guess one token; the others to guess
-several in a row. When drafting, guesses are fed guesses, so a wrong one spoils those after it.</p>
+several in a row.{TANDEM * ("tandem" in shares)} When drafting, guesses are fed guesses, so a wrong
+one spoils those after it.</p>
 <div class="note">{command(found)}</div>"""
 
 

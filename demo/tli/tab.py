@@ -38,7 +38,7 @@ CARD = "drafters.txt"  # the page's copy of the drafters' card
 # Of the drafters that come with the program.
 TRAINED = (
     f'<a href="{CARD}" target="_blank">N\u00a0=\u00a01 was trained least, N\u00a0=\u00a03 longest'
-    "</a>: that is part of the difference."
+    "</a>, so compare N with care."
 )
 NTH = "N\u00a0=\u00a0{}"
 PALE = 0.4  # opacity
@@ -154,7 +154,7 @@ def source(found: Recording) -> str:
     prompts = many(found.methods[VANILLA]["prompts"], "prompt")
     return (
         f"Recorded: {escape(found.target)}, {found.precision}, {prompts}. Each N has its own "
-        f"drafter. {TRAINED} Speed counts the prompt’s call, a cycle’s time does not."
+        "drafter. Speed counts the prompt’s call, a cycle’s time does not."
     )
 
 
@@ -190,7 +190,8 @@ def advice_html(found: Recording | None = None, sized: Recording | None = None) 
         how = "does not pay" if times[first] == max(times.values()) else "hardly pays"
         pays = first == min(times) and f"borrowing {'more ' * bool(first)}layers {how}"
         whole = pays or f"{NTH.format(first)} is enough"
-        said = f"Here, {whole}: {NTH.format(first)} is {times[first]:.2f} {over} ({others})"
+        speeds = f"{NTH.format(first)} is {times[first]:.2f} {over} ({others})"
+        said = f"With these drafters, {whole}: {speeds}"
     else:
         each = f"{min(times.values()):.2f} to {max(times.values()):.2f}"
         said = f"Here, it hardly matters: every N is {each} {over}"
@@ -200,7 +201,7 @@ def advice_html(found: Recording | None = None, sized: Recording | None = None) 
     trade = (
         f"With {NTH.format(max(raced))}, a model call brings {after.middle:.2f} tokens instead of "
         f"{before.middle:.2f}{unsure}, but guessing takes {_draft_ms(most)} a cycle instead of "
-        f"{_draft_ms(least)}."
+        f"{_draft_ms(least)}. {TRAINED}"
     )
     return f'<p>{ABOUT}</p><p class="conclusion">{said}.</p><p>{trade} {_in_the_paper()}</p>'
 

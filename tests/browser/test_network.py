@@ -150,7 +150,7 @@ def test_a_cycle_that_the_end_cuts_short_counts_what_was_written_as_on_the_other
     wait_for_status(page, "2 round trips instead of 2 for 2 tokens", "net-")
     page.get_by_label("Round trip to the server").fill("100")
     said = page.text_content("#net-trips .whose")
-    assert said == "Your run, without a cut:"
+    assert said == "Your run, without the time of a cut:"
     bars = page.inner_text("#net-trips .bars")
     first = r"[\d.]+\ss MoA N=0: 2 round trips × 100 ms = 0.2\ss, [\d.]+\ss in the target"
     assert re.match(rf"{first}, [\d.]+\ss in the drafter\n", bars)

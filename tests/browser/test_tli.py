@@ -35,7 +35,7 @@ def test_the_drawing_follows_the_n_in_focus_beside_what_each_n_gains(page):
     assert bars["y"] == [*names.values()]
     assert bars["x"] == [sized[name]["tokens_per_second"] for name in names]
     assert chart(page, "layers-times")[0]["y"] == bars["y"]
-    card = page.request.get(page.locator("#layers-source a").evaluate("one => one.href"))
+    card = page.request.get(page.locator("#layers-about a").evaluate("one => one.href"))
     assert "How they were trained" in card.text()
     for _ in every_look(page):
         assert can_be_read(

@@ -41,11 +41,11 @@ def test_which_n_to_take_gain_and_cost_are_the_recorded_ones(tau, trade):
     advice = advice_html(found, found).replace("\u00a0", " ")
     assert ">Here, take N = 0: it is the fastest, 1.50 × as fast as plain decoding.<" in advice
     assert f"With N = 1, a model call brings {trade}, but guessing takes 4.0 ms" in advice
-    assert "a cycle instead of 2.0 ms. In the paper" in advice and "N = 0 is the fastest" in advice
+    assert "a cycle instead of 2.0 ms. <a " in advice and "N = 1 was trained least" in advice
+    assert "with care. In the paper" in advice and "N = 0 is the fastest" in advice
     page = gains_html(found, found)
     assert page.count('scope="rowgroup"') == page.count("<tbody>") == 3
     assert "–: not trained." in page and "10 prompts. Each N has its own" in source(found)
-    assert "was trained least" in source(found)
     sized, one_tree, (paper, papers_speed) = (cells(page)[at : at + 3] for at in (0, 3, 6))
     times = ["2.0 ms", "4.0 ms", "–"]
     assert sized == one_tree == [["3.00", f"{tau:.2f}", "–"], ["1.50", "1.25", "–"], times]
@@ -72,9 +72,9 @@ def test_the_smallest_n_that_is_level_with_the_fastest_is_enough():
     )  # fmt: skip
     least = "N = 0 is 1.50 × as fast as plain decoding (N = 1: 1.20 ×, N = 3: 1.45 ×)"
     told = advice_html(found).replace("\u00a0", " ")
-    assert f">Here, borrowing layers does not pay: {least}.<" in told
+    assert f">With these drafters, borrowing layers does not pay: {least}.<" in told
     found.methods["moa-n3"]["speedup"] = 1.52  # level, though it is more
-    assert "Here, borrowing layers hardly pays: " in advice_html(found)
+    assert "With these drafters, borrowing layers hardly pays: " in advice_html(found)
 
 
 def test_one_recorded_n_is_said_and_none_shows_nothing():
