@@ -39,8 +39,8 @@ def test_the_drawing_follows_the_n_in_focus_beside_what_each_n_gains(page):
     assert "How they were trained" in card.text()
     for _ in every_look(page):
         assert can_be_read(
-            page, "#layers-about p", "#layers-source p", "#layers-gains td", "#layers-link a",
-            ".tli-drawing figcaption",
+            page, "#layers-about p", "#layers-about a", "#layers-source p", "#layers-gains td",
+            "#layers-link a", ".tli-drawing figcaption",
         )  # fmt: skip
         assert page.locator("#layers-gains table").evaluate(FITS)
         keep_picture(page, "tli")
