@@ -192,10 +192,10 @@ def _speed(measured: Sequence[Row]) -> str:
 def _why(measured: Sequence[Row]) -> list[str]:
     """What a call of each brings and takes: why fewer calls are not as much faster."""
     calls = [
-        f"{row.label} {row.tau.middle:.2f} in {sum(_spent(row).values()):.0f} ms"
+        f"{row.label} {row.tau.middle:.2f} tokens in {sum(_spent(row).values()):.0f} ms"
         for row in measured if row.cycles and row.tau
     ]  # fmt: skip
-    return [f"Tokens of a call: {listed(calls)}"] if len(calls) > 1 else []
+    return [f"Each call: {listed(calls)}"] if len(calls) > 1 else []
 
 
 def _spent(row: Row) -> dict[str, float]:

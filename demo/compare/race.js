@@ -25,7 +25,7 @@ export function mount({ element, props, watch }) {
   let lanes = []; // {lane, fill, place}
   let race = null; // what is shown
   let finish = 0; // seconds of the slowest lane
-  add(root, tracks, note, add(el("div", "bar"), play, clock, legend), texts);
+  add(root, el("p", "note", "A shorter bar is faster."), tracks, note, add(el("div", "bar"), play, clock, legend), texts);
 
   function bar({ label, colour, seconds: took, range, over, tau }, longest) {
     const place = el("span", "place");
@@ -83,7 +83,7 @@ export function mount({ element, props, watch }) {
     const which = race.repeats > 2 ? `the median of ${race.repeats} runs of each` : race.repeats > 1 ? "the slower of 2 runs of each" : "one run of each";
     const level = lanes.some(({ rank }) => sharing(rank)) ? " Too close to tell; more repeats may tell them apart." : "";
     const whose = `${race.recorded ? "Recorded with" : "Run with"} the prompt “${race.prompt}”`;
-    note.textContent = `A shorter bar is faster. They took turns; ${which} is replayed in real time.${race.repeats > 1 && !race.recorded ? " Below its time, and as a line over its bar: from the fastest to the slowest." : ""}${level} ${whose}`;
+    note.textContent = `They took turns; ${which} is replayed in real time.${race.repeats > 1 && !race.recorded ? " Below its time, and as a line over its bar: from the fastest to the slowest." : ""}${level} ${whose}`;
     player.seek(Infinity);
     if (!calm.matches) watchFor();
   }

@@ -35,13 +35,13 @@ LINKED = NAMES[2:]  # what an address sets; all tabs share the prompt
 def build(shared: Shared) -> gr.Textbox:
     engine, made = shared.engine, {"target": shared.target}
     there = {one.target: one for one in ours() if one.name == FIRST}
-    about = ABOUT + _fastest(there.get(engine.first))
+    words(f"<p>{ABOUT}</p>", elem_id="compare-intro")
     made["prompt"], go, stop = ask("compare-", "compares", "Compare")
     with gr.Row(equal_height=False, elem_id="compare-how"):
         with gr.Column(scale=3, min_width=300):
             made["methods"] = gr.CheckboxGroup(
                 _named(engine), value=usual(engine), elem_id="compare-methods",
-                label=f"Methods: {FEWEST} to {MOST}", info=about,
+                label=f"Methods: {FEWEST} to {MOST}", info=_fastest(there.get(engine.first)),
             )  # fmt: skip
             gr.Checkbox(False, label="Show all methods", elem_id="compare-more")
         with gr.Column(scale=2, min_width=220):
@@ -86,11 +86,11 @@ def build(shared: Shared) -> gr.Textbox:
     return made["prompt"]
 
 
-def _fastest(recorded: Recording | None) -> str:
+def _fastest(recorded: Recording | None) -> str | None:
     if not recorded:
-        return ""
+        return None
     name = label(next(iter(recorded.methods))).replace("-", "\u2011")
-    return f" The fastest in Benchmarks, {name}, is one of all methods."
+    return f"The fastest in Benchmarks, {name}, is one of all methods."
 
 
 def _named(engine: Engine, target: str = "") -> list[tuple[str, str]]:

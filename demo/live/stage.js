@@ -81,7 +81,7 @@ export class Stage {
       ["confirmed", seen(".confirmed")], ["changed", seen(".changed")],
     ].map(([kind, counted]) => [add(sample(kind), " ", el("b")), counted]);
     const [right, wrong, own, ...alone] = this.key.map(([node]) => node);
-    add(wrong, rejected).title = "Most are alternatives: for each place, at most one guess can be right.";
+    add(wrong, el("small", "", "mostly alternatives"), rejected).title = "Most are alternatives: for each place, at most one guess can be right.";
     this.edge = add(el("li", "ends"), el("span", "edge"), " ends a model call");
     const legend = add(el("ul", "legend"), right, wrong, own, this.edge, ...alone);
     return add(el("div", "pacer"), add(el("div", "steps"), this.back, this.play, this.on, this.count), legend);

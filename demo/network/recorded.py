@@ -19,8 +19,8 @@ def right_answers(found: dict[str, Row]) -> str:
                 continue
             ends = dict.fromkeys(f"{100 * row['right']:.0f}" for row in (best[-1], best[0]))
             told += (
-                f"<details><summary>Alone, a drafter still gives {' to '.join(ends)} % of the "
-                "target’s right answers</summary><p>Of "
+                f"<details><summary>To short questions, a drafter alone still gives "
+                f"{' to '.join(ends)} % of the target’s right answers</summary><p>Of "
                 f"{rows[0]['asked']} short questions that the target answers right, drafters that "
                 f"are cut off after the first token still answer right: {', '.join(shares)}."
                 "</p></details>"

@@ -40,11 +40,11 @@ export function mount({ element, props: { runs, trip: first, check: [alone, some
     const saved = runs.at(-2)[1] - runs[0][1];
     const pays = saved > 0 ? `it saves time from round trips of ${Math.ceil((1000 * (ours - away[0] - each + away.at(-2))) / saved)} ms` : "it never saves time";
     const told = rough ? "The server was busy, so times are rough."
-      : `Computed: ${seconds(ours)} with the drafter here, ${seconds(each)} with a trip for each token, ${seconds(stream)} if the server streams.${ours > each ? ` Guessing is slower: ${pays}.` : ""}`;
+      : `Computed: ${seconds(ours)} with the drafter here instead of ${seconds(each)} with a trip for each token.${ours > each ? ` Guessing is slower: ${pays}.` : ""}`;
     whose.textContent = before;
     bars.classList.toggle("rough", rough);
-    const streams = rough || ours < stream ? "A stream stops at a cut" : "Streaming is faster, but stops at a cut";
-    said.textContent = `${few}${told} ${streams}; the drafter here writes on, though mostly wrong.`;
+    const streams = rough ? "A stream stops" : `Streamed by the server: ${seconds(stream)}${ours < stream ? ", and it stops" : ", which is faster, but stops"}`;
+    said.textContent = `${few}${told} ${streams} at a cut; the drafter here writes on, though mostly wrong.`;
     const bar = (kind, value) => el("span", `bar ${kind}`, "", { style: `width: ${(100 * value) / Math.max(...whole)}%` });
     bars.replaceChildren(...runs.flatMap(([name, calls, target, drafting], at) => [
       add(el("p"), el("b", "", seconds(whole[at])), ` ${name}: ${many(calls, "round trip")} × ${trip.value} ms = ${seconds(away[at])}, ${seconds(target)} in the target${drafting ? `, ${seconds(drafting)} in the drafter` : ""}`),

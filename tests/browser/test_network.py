@@ -130,11 +130,10 @@ def test_what_a_drafter_saves_is_computed_for_a_round_trip_of_the_visitors(page)
         assert page.inner_text("#net-trips .whose") == "Recorded without a cut:"
         said = page.inner_text("#net-trips .conclusion")
         assert said.startswith(f"Recorded: {ours} round trips instead of {plain}")
-        computed = f"{drafted} with the drafter here, {each} with a trip for each token, "
-        computed += f"{stream} if the server streams."
-        assert computed in said
+        computed = f"{drafted} with the drafter here instead of {each} with a trip for each token."
+        assert computed in said and f" Streamed by the server: {stream}, " in said
         if seconds(drafted) != seconds(stream):
-            faster = "Streaming is faster, but stops at a cut" in said
+            faster = "which is faster, but stops at a cut" in said
             assert faster == (seconds(stream) < seconds(drafted))
         if seconds(drafted) != seconds(each):  # times are rounded
             slower = re.search(r"Guessing is slower: it .*", said)
@@ -168,7 +167,7 @@ def test_what_is_written_offline_saves_no_round_trips(page):
     wait_for_status(page, "Stopped by you.", "net-")
     assert "Recorded" not in page.inner_text("#net-trips .whose")
     said, verified = status(page, "net-"), count(page, ":not(.offline):not(.rejected)")
-    assert re.match(rf"\d+ round trips? for {verified} tokens?, all the target’s own", said)
+    assert re.match(rf"\d+ round trips? for {verified} tokens?; the text is the target’s\.", said)
     assert f"never checked: {count(page, '.offline')} more token" in said
 
 
@@ -192,7 +191,7 @@ def test_cut_while_text_streams_the_drafter_goes_on_and_the_text_heals(page):
     assert page.locator("#net-bar").bounding_box() == before, "nothing jumps"
     said = status(page, "net-")
     assert (
-        " for 64 tokens, all the target’s own. " in said
+        " for 64 tokens; the text is the target’s. " in said
         and "written alone, the target kept" in said
     )
     assert not count(page, ".offline")

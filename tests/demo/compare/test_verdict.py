@@ -30,8 +30,8 @@ def test_the_headline_names_who_was_fastest_and_moa(plain, headline):
     found = [FAST, EAGLE, *([row_of("vanilla", (1,) * 3, plain)] if plain else [])]
     *names, last = [f"{row.label} {row.trace.target_calls}" for row in found]
     calls = f"Model calls: {', '.join(names)} and {last}"
-    *each, last = [f"{row.label} {row.tau.middle:.2f} in 100 ms" for row in found]
-    cost = f"Tokens of a call: {', '.join(each)} and {last}"
+    *each, last = [f"{row.label} {row.tau.middle:.2f} tokens in 100 ms" for row in found]
+    cost = f"Each call: {', '.join(each)} and {last}"
     assert verdict(found) == [headline, "Same text ✓", calls, cost]
     facts = "".join(f"<span>{fact}</span>" for fact in ("Same text ✓", calls, cost))
     shown = f'<p class="conclusion">{headline}</p>{facts}'
@@ -60,8 +60,10 @@ def test_what_is_close_and_what_is_not_known_is_said():
     assert verdict([replace(row, runs=1) for row in (FAST, EAGLE)])[4].startswith("One run each: ")
     assert verdict([replace(FAST, same=False), EAGLE])[1] == "Different text ✗"
     assert verdict([replace(FAST, same=None), EAGLE])[1] == "Text not compared"
-    brings = "MoA N=1 3.00 in 110 ms, EAGLE-2 2.00 in 100 ms and Plain 1.00 in 50 ms"
-    assert verdict(rows(usual_comparison()))[3] == f"Tokens of a call: {brings}"
+    each = "MoA N=1 3.00 tokens in 110 ms, EAGLE-2 2.00 tokens in 100 ms"
+    assert verdict(rows(usual_comparison()))[3] == (
+        f"Each call: {each} and Plain 1.00 tokens in 50 ms"
+    )
     assert verdict([]) == verdict([EAGLE]) == []
     assert verdict([row_of(name, None, None) for name in ("moa-n1", "eagle2")]) == []
     assert told([]) == ""
