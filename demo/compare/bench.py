@@ -9,7 +9,7 @@ from typing import Any
 import gradio as gr
 
 from demo.common.by_method import TAU, figures, times
-from demo.common.charts import PATTERNS, latency, signed
+from demo.common.charts import latency, signed
 from demo.common.elements import STOPPING, component, plot, say, words
 from demo.common.figures import Spread, about_of, leaders, listed, many, places
 from demo.common.measure import WARM_UP
@@ -109,8 +109,8 @@ def outputs_so_far(comparison: Comparison) -> dict[str, Any]:
 
 
 def verdict(rows: Sequence[Row], recorded: bool = False) -> list[str]:
-    """Who was fastest, what may be chance, and whether texts are plain's. recorded: on a quiet
-    machine."""
+    """Who was fastest, whether texts are plain's, how many calls, and what may be chance.
+    recorded: on a quiet machine."""
     measured = [row for row in rows if row.rate and row.tau]
     drafting = [row for row in measured if row.method != VANILLA]
     if len(measured) < 2 or not drafting:
@@ -123,14 +123,14 @@ def verdict(rows: Sequence[Row], recorded: bool = False) -> list[str]:
         more = f"Runs of {listed(near)} overlap plain’s: more repeats may tell"
         unsure += [more] * bool(near)
     sized = any(row.tree and row.tree.auto and row.tau and row.tau.known for row in drafting)
-    varies = ["Trees size themselves by measured times, so tokens per call vary"] * sized
+    varies = ["Slower checks make smaller trees, so tokens per call vary"] * sized
     texts, saved = _texts(measured), _saved(measured)
     if not recorded and (worst := unsteady(measured)):
         assert worst.rate is not None, "rows without a speed are not compared"
         over = worst.rate.high / worst.rate.low
         apart = f"{worst.label}’s times differ {over:.1f}-fold: compare again"
         return [_likely(drafting, plain), texts, saved, apart, *varies]
-    return [_speed(measured), texts, saved, *_why(measured), *unsure, *varies]
+    return [_speed(measured), texts, saved, *unsure, *varies]
 
 
 def _likely(drafting: Sequence[Row], plain: Spread | None) -> str:
@@ -189,20 +189,6 @@ def _speed(measured: Sequence[Row]) -> str:
     return said + f"; {first} reached {times[first]}{of}" * (first not in (*ahead, over)) + "."
 
 
-def _why(measured: Sequence[Row]) -> list[str]:
-    """What a call of each brings and takes: why fewer calls are not as much faster."""
-    calls = [
-        f"{row.label} {row.tau.middle:.2f} tokens in {sum(_spent(row).values()):.0f} ms"
-        for row in measured if row.cycles and row.tau
-    ]  # fmt: skip
-    return [f"Each call: {listed(calls)}"] if len(calls) > 1 else []
-
-
-def _spent(row: Row) -> dict[str, float]:
-    """Milliseconds of a mean cycle, by phase."""
-    return {phase: 1000 * row.trace.seconds[phase] / row.cycles for phase in PATTERNS}
-
-
 def _texts(rows: Sequence[Row]) -> str:
     known = {row.same for row in rows}
     if False in known:
@@ -212,13 +198,13 @@ def _texts(rows: Sequence[Row]) -> str:
 
 def told(said: Sequence[str], lead: str = "") -> str:
     """A verdict as HTML: a headline, then short facts."""
-    facts = "".join(f"<span>{escape(fact)}</span>" for fact in said[1:])
+    facts = " ".join(f"<span>{escape(fact)}</span>" for fact in said[1:])
     return f'<p class="conclusion">{lead}{escape(said[0])}</p>{facts}' if said else ""
 
 
 def charts(rows: Sequence[Row]) -> dict[str, Any]:
     """τ, when each token came, and where a cycle's time goes, by name."""
-    spent = {row.method: _spent(row) for row in rows if row.cycles > 0}
+    spent = {row.method: row.spent for row in rows if row.cycles > 0}
     return {
         "tau": figures({row.method: row.tau for row in rows if row.tau}, *TAU),
         "latency": latency({row.method: row.trace for row in rows}),

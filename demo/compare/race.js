@@ -25,9 +25,9 @@ export function mount({ element, props, watch }) {
   let lanes = []; // {lane, fill, place}
   let race = null; // what is shown
   let finish = 0; // seconds of the slowest lane
-  add(root, el("p", "note", "A shorter bar is faster."), tracks, note, add(el("div", "bar"), play, clock, legend), texts);
+  add(root, el("p", "note", "A shorter bar took less time."), tracks, note, add(el("div", "bar"), play, clock, legend), texts);
 
-  function bar({ label, colour, seconds: took, range, over, tau }, longest) {
+  function bar({ label, colour, seconds: took, range, over, tau, call }, longest) {
     const place = el("span", "place");
     const fill = el("progress", "", "", { ariaLabel: label, value: 1 });
     const share = (value) => `${(100 * value) / longest}%`;
@@ -42,7 +42,7 @@ export function mount({ element, props, watch }) {
       add(whole, whisker);
     }
     const row = add(el("li", "track"), el("span", "name", label), whole, time, el("span", "over", over));
-    add(tracks, add(row, el("span", "tau", tau), place));
+    add(tracks, add(row, add(el("span", "tau", tau), el("small", "", call)), place));
     row.style.setProperty("--lane", colour);
     return { fill, place };
   }

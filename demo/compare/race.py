@@ -3,9 +3,9 @@
 The value, sent as JSON, is {"id": changes with each race, "repeats": counted runs of each,
 "prompt": of all runs, "recorded": whether it came with the program, "busy": whether other work
 disturbed it, "lanes": [{"label", "colour", "seconds", "range": seconds of the fastest and the
-slowest run, None after single runs; "over", "tau": speed over plain decoding's, and tokens per
-call, in words; "lines": of the run (common/tokens/view.py), "rank": its place, from 0; None after
-runs that cannot tell}]}.
+slowest run, None after single runs; "over", "tau", "call": speed over plain decoding's, tokens per
+call, and what it takes, in words; "lines": of the run (common/tokens/view.py), "rank": its place,
+from 0; None after runs that cannot tell}]}.
 
 While runs are still to come, it has "measuring", "over" tells how many were made, and no lane has a
 rank; a method that has not run yet has no seconds. Once each has run twice, no lane has lines,
@@ -51,7 +51,7 @@ def so_far(rows: Sequence[Row], methods: Sequence[str]) -> dict[str, Any]:
         row.method: lane | {"over": many(row.runs, "run")}
         for row, lane in zip(rows, lanes, strict=True)
     }
-    empty = {"seconds": None, "range": None, "over": "", "tau": ""}
+    empty = {"seconds": None, "range": None, "over": "", "tau": "", "call": ""}
     every = [known.get(name) or {"label": label(name), "colour": colour(name), **empty}
              for name in methods]  # fmt: skip
     return {"id": token_hex(4), "measuring": True, "lanes": every}
@@ -64,6 +64,7 @@ def _lanes(rows: Sequence[Row], lines: bool, busy: bool = False) -> list[dict[st
          "seconds": sum(row.trace.seconds.values()), "range": _range(row),
          "over": _over(row.rate, plain, busy) if row.rate and plain else "",
          "tau": f"{row.tau.middle:.2f} tokens per call" if row.tau else "",
+         "call": f"{sum(row.spent.values()):.0f} ms a call" if row.tau and not busy else "",
          **({"lines": feed_of(row.trace, row.method)} if lines else {})}
         for row in rows
     ]  # fmt: skip

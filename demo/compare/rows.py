@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from demo.common.charts import middle
+from demo.common.charts import PATTERNS, middle
 from demo.common.figures import Spread, drafts, recorded_tree
 from demo.common.methods import VANILLA, label
 from demo.compare.run import Comparison
@@ -46,6 +46,11 @@ class Row:
     @property
     def cycles(self) -> int:
         return self.trace.target_calls - 1
+
+    @property
+    def spent(self) -> dict[str, float]:
+        """Milliseconds of a mean cycle, by phase."""
+        return {phase: 1000 * self.trace.seconds[phase] / self.cycles for phase in PATTERNS}
 
 
 def rows(comparison: Comparison) -> list[Row]:

@@ -21,7 +21,8 @@ from moa_core.decoding.verify import Sampling
 
 ID, TITLE = "compare", "Side by side"
 ABOUT = (
-    "MoA: this page’s drafter. EAGLE-2: an older one, its rival in the paper. Plain: no drafter."
+    "MoA: this page’s drafter (N=0: it borrows no layers of the target). EAGLE-2: an older one, "
+    "its rival in the MoA paper. Plain: no drafter."
 )
 
 # The controls, in the order in which events send them.
@@ -66,7 +67,8 @@ def build(shared: Shared) -> gr.Textbox:
     load_address(shared, ID, status, linked, check)
 
     def of_target(target: str) -> dict[str, Any]:
-        return gr.update(choices=_named(engine, target), value=usual(engine, target))
+        info = _fastest(there.get(target))
+        return gr.update(choices=_named(engine, target), value=usual(engine, target), info=info)
 
     shared.target.change(of_target, shared.target, made["methods"], queue=False, **PRIVATE)
     planned = [made[name] for name in ("target", "methods", "repeats", "tokens")]
@@ -90,7 +92,7 @@ def _fastest(recorded: Recording | None) -> str | None:
     if not recorded:
         return None
     name = label(next(iter(recorded.methods))).replace("-", "\u2011")
-    return f"The fastest in Benchmarks, {name}, is one of all methods."
+    return f"Fastest in Benchmarks: {name} (show all methods)."
 
 
 def _named(engine: Engine, target: str = "") -> list[tuple[str, str]]:

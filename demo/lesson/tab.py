@@ -88,7 +88,7 @@ def _connect(
     def work(stop: Stop, *asked: str) -> Iterator[tuple[Any, ...]]:
         trace = first_cycles(shared.engine.prepare(request(shared.engine, *asked), stop))
         at = telling(trace)[1]
-        said = f"Just done: cycle {at + 1} of your run."
+        said = f"Just done. Shown: cycle {at + 1} of your run, one draft and its check."
         shown = [(say(said, "done"), drawn(name, trace, at, name == pressed)) for name in names]
         unchecked = drawn("draft", trace, at)
         yield tuple(chain(*shown, *((say(UNCHECKED), unchecked) for _ in later)))

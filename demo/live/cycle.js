@@ -8,7 +8,7 @@ const SAYS = {
   checked: ({ drafts }) => `The target checks all ${drafts} in one call.`,
   kept: ({ drafts, kept, bonus, written }) =>
     `${many(drafts, "guess", "guesses")}: ${kept} accepted` +
-    (bonus ? ", 1 from the target (orange)." : `; the text ends here${written < kept ? `, after ${written} of them` : ""}.`),
+    (bonus ? `, 1 from the target (orange${inClass ? ": how sure it was" : ""}).` : `; the text ends here${written < kept ? `, after ${written} of them` : ""}.`),
 };
 const SLOW = [2500, 2500]; // ms until the target is asked, and until its verdict
 

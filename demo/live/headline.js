@@ -47,10 +47,14 @@ export function summary(stage) {
   const [right, wrong] = drafter.guesses;
   const saved = drafter.ended ? plainly([...calls(stage), ...text(stage)]).replace(/\.? ?$/, ".") : "";
   const guesses = `A wrong guess costs time, but changes no word: ${right} of ${right + wrong} guesses were right, at most one for each place.`;
-  const kept = (level) => drafter.all.filter(({ tree }) => tree?.path.length >= level).length;
-  const deep = drafter.all.filter(({ tree }) => Math.max(...depths(tree)) >= 3).length > 0.8 * drafter.all.length;
-  const ahead = `Far ahead, guesses get worse: the next token was right in ${kept(1)} of ${many(drafter.all.length, "call")}, the next three all right in ${kept(3)}.`;
-  return [right + wrong && guesses, right && deep && ahead, saved, gain(stage), healed(drafter) || (stage.mended && `After your cut: ${stage.mended.replace(/^./, (first) => first.toLowerCase())}`), rivalry(stage) || stage.rivalry].filter(Boolean);
+  return [right + wrong && guesses, ahead(drafter) || stage.ahead, saved, gain(stage), healed(drafter) || (stage.mended && `After your cut: ${stage.mended.replace(/^./, (first) => first.toLowerCase())}`), rivalry(stage) || stage.rivalry].filter(Boolean);
+}
+
+/** How far ahead guesses were right; "" where most trees have fewer than three levels. */
+export function ahead({ all }) {
+  const kept = (level) => all.filter(({ tree }) => tree?.path.length >= level).length;
+  const deep = all.filter(({ tree }) => Math.max(...depths(tree)) >= 3).length > 0.8 * all.length;
+  return deep && kept(1) ? `Far ahead, guesses get worse: the next token was right in ${kept(1)} of ${many(all.length, "call")}, the next three all right in ${kept(3)}.` : "";
 }
 
 /** Tokens and time of a call against EAGLE-2's, and which was faster; "" before both were measured. */
@@ -114,7 +118,7 @@ function once(stage) {
   const [ours, theirs] = [drafter.pace[1], plain.pace[1]];
   if (!complete || !ours || !theirs || drafter.head.method === "vanilla") return [];
   const over = ours / theirs;
-  if (busy(stage)) return [" Speed: this machine was too busy to tell."];
+  if (busy(stage)) return [" Speed: this machine was too busy to tell.", inClass || drafter.view.link ? "" : " Press Measure speed."];
   const cut = drafter.view.link ? " while connected" : "";
   const clear = over < 0.87 ? "slower, " : over > 1.15 ? "faster, " : "";
   return [` This run: ${clear}${rates(stage)}${cut}${clear ? "" : ", too close to tell"}.`];

@@ -337,7 +337,7 @@ export function settled(step) {
   stage?.whole();
   const running = now?.doing === "drafter";
   const isCut = stage?.drafter.view.link || (running && (told.armed || told.cut));
-  const apart = running && [step, now.step].includes("training"); // with another tree
+  const apart = now && now.step !== step && [step, now.step].includes("training"); // with another tree
   if (told.armed && !running) turn();
   const partial = step === "end" && !stage?.complete; // it sums up a whole one
   const other = now?.settings && methodOf(now.settings) !== first;

@@ -7,7 +7,7 @@ import { Player } from "../common/race/player.js";
 import { sample } from "../common/tokens/view.js";
 import { Charts } from "./charts.js";
 import { Cycle, depths } from "./cycle.js";
-import { busy, costs, headline, plainly, remarks, rivalry } from "./headline.js";
+import { ahead, busy, costs, headline, plainly, remarks, rivalry } from "./headline.js";
 import { Levels, Ran } from "./ran.js";
 
 const [DRAFTED, ALONE] = ["With a drafter", "Plain: the target alone"];
@@ -81,7 +81,8 @@ export class Stage {
       ["confirmed", seen(".confirmed")], ["changed", seen(".changed")],
     ].map(([kind, counted]) => [add(sample(kind), " ", el("b")), counted]);
     const [right, wrong, own, ...alone] = this.key.map(([node]) => node);
-    add(wrong, el("small", "", "mostly alternatives"), rejected).title = "Most are alternatives: for each place, at most one guess can be right.";
+    this.rest = el("small", "", "mostly alternatives", { title: "For each place, at most one guess can be right." });
+    add(wrong, this.rest, rejected);
     this.edge = add(el("li", "ends"), el("span", "edge"), " ends a model call");
     const legend = add(el("ul", "legend"), right, wrong, own, this.edge, ...alone);
     return add(el("div", "pacer"), add(el("div", "steps"), this.back, this.play, this.on, this.count), legend);
@@ -91,7 +92,9 @@ export class Stage {
 
   empty() {
     this.player.pause();
-    this.mended = this.drafter.view.outcome || this.mended; // for a lesson's end
+    const { alone, outcome } = this.drafter.view;
+    if (alone && outcome) this.mended = outcome; // for a lesson's end, as the next
+    if (this.frame.dataset.run === "done" && ahead(this.drafter)) this.ahead = `In your rows of guesses: ${ahead(this.drafter).replace(/^F/, "f")}`;
     Object.assign(this, { measured: null, live: false, shown: null, how: "done", pinned: null, held: null, earlier: 0, mean: "" });
     this.root.dataset.alone = "";
     this.drafter.empty("Press Run: the text appears here.");
@@ -343,6 +346,7 @@ export class Stage {
       node.querySelector("b").textContent = String(counts[at] || "");
       node.hidden = at > 2 && !counts[at];
     });
+    this.rest.hidden = !this.drafter.cycles.some(({ tree }) => tree && new Set(tree.parents).size < tree.parents.length);
     // After a cut, the key still has one row.
     this.key[1][0].hidden = Boolean(alone || (inClass && changed));
     this.edge.hidden = Boolean(changed);

@@ -11,7 +11,7 @@ from demo.common.elements import call, component, status_line, words
 from demo.common.figures import many
 from demo.common.methods import VANILLA, family, label, tli_of
 from demo.engine import Engine
-from demo.live.recording import recording
+from demo.live.recording import Recording, recording
 from demo.live.settings import NAMES, check, choose
 from demo.results import tab as results
 from demo.session import PRIVATE, Shared
@@ -44,7 +44,7 @@ def build(shared: Shared) -> gr.Textbox:
         component(
             '<div class="stage-view tokens"></div>', RUN, elem_id="view",
             recorded=json.dumps(recorded and recorded.stage()), target=engine.first,
-            borrows=engine.borrows, first=engine.default(), mean=_mean(engine.default()),
+            borrows=engine.borrows, first=engine.default(), mean=_mean(recorded),
         )  # fmt: skip
         component('<div class="cut"></div>', RUN, mount="mountCut", elem_id="connection")
         with gr.Row(elem_id="how", equal_height=False):
@@ -62,13 +62,15 @@ def build(shared: Shared) -> gr.Textbox:
     return settings["prompt"]
 
 
-def _mean(method: str) -> str:
-    """A benchmark's gain, beside the one prompt of the recording."""
-    found = next((one.methods.get(method) for one in results.ours() if one.name == results.FIRST),
-                 None)  # fmt: skip
-    if not found or not found.get("speedup"):
-        return ""
-    return f"Benchmarks: {found['speedup']:.2f} × over {many(found['prompts'], 'prompt')}"
+def _mean(recorded: Recording | None) -> str:
+    """A benchmark's gain of the recorded method, beside the recording's one prompt."""
+    about = recorded.trace.about if recorded else {}
+    for one in results.ours():
+        found = one.methods.get(str(about.get("method")), {})
+        if (one.name, one.target) == (results.FIRST, about.get("target")) and "speedup" in found:
+            prompts = many(found["prompts"], "prompt")
+            return f"Benchmarks: {found['speedup']:.2f} × plain on {prompts}"
+    return ""
 
 
 def _drafter(engine: Engine) -> tuple[dict[str, Any], gr.HTML]:

@@ -104,10 +104,10 @@ def _checks(trace: Trace) -> tuple[float, float]:
     """Seconds that the target takes to check any tree, and more for each guess: a fitted line."""
     guesses = [len(event.tree) - 1 for event in trace.of(Drafted)]
     seconds = [event.seconds for event in trace.of(Verified)]
-    if len({*guesses}) < 2:
-        return fmean(seconds), 0.0
-    more, some = linear_regression(guesses, seconds)
-    return some, max(more, 0.0)
+    some, more = fmean(seconds), 0.0
+    if len({*guesses}) > 1:
+        more, some = linear_regression(guesses, seconds)
+    return (some, more) if more >= 0 < some else (fmean(seconds), 0.0)
 
 
 def _page(shared: Shared) -> gr.Textbox:

@@ -15,6 +15,7 @@ export function mount({ element, props: { runs, trip: first, check: [alone, some
   const [whose, trip, bars, whence, said] = [".whose", "input", ".bars", ".whence", ".conclusion"].map((one) => element.querySelector(one));
   const [, [plain], [streamed]] = runs;
   let before = "Recorded without a cut:";
+  let drafter = "a drafter on your side";
   let drafted = false; // in this browser
   let rough = false; // other work disturbed the run
 
@@ -22,6 +23,7 @@ export function mount({ element, props: { runs, trip: first, check: [alone, some
     const [{ count, check, guesses }] = needed;
     if (check === undefined) return;
     const ratio = alone / (some + more * guesses);
+    drafter = needed.length > 1 ? `${needed[0].name} here` : "the drafter here";
     [drafted, rough] = [true, needed.some(({ busy }) => busy)];
     const each = ratio * check; // on the same machine, as busy as it is
     const mine = needed.map((one) => [one.name, one.calls, one.target, one.drafting]);
@@ -40,11 +42,11 @@ export function mount({ element, props: { runs, trip: first, check: [alone, some
     const saved = runs.at(-2)[1] - runs[0][1];
     const pays = saved > 0 ? `it saves time from round trips of ${Math.ceil((1000 * (ours - away[0] - each + away.at(-2))) / saved)} ms` : "it never saves time";
     const told = rough ? "The server was busy, so times are rough."
-      : `Computed: ${seconds(ours)} with the drafter here instead of ${seconds(each)} with a trip for each token.${ours > each ? ` Guessing is slower: ${pays}.` : ""}`;
+      : `Computed: ${seconds(ours)} with ${drafter} instead of ${seconds(each)} with a trip for each token.${ours > each ? ` Guessing is slower: ${pays}.` : ""}`;
     whose.textContent = before;
     bars.classList.toggle("rough", rough);
     const streams = rough ? "A stream stops" : `Streamed by the server: ${seconds(stream)}${ours < stream ? ", and it stops" : ", which is faster, but stops"}`;
-    said.textContent = `${few}${told} ${streams} at a cut; the drafter here writes on, though mostly wrong.`;
+    said.textContent = `${few}${told} ${streams} at a cut; a drafter on your side writes on, though mostly wrong.`;
     const bar = (kind, value) => el("span", `bar ${kind}`, "", { style: `width: ${(100 * value) / Math.max(...whole)}%` });
     bars.replaceChildren(...runs.flatMap(([name, calls, target, drafting], at) => [
       add(el("p"), el("b", "", seconds(whole[at])), ` ${name}: ${many(calls, "round trip")} × ${trip.value} ms = ${seconds(away[at])}, ${seconds(target)} in the target${drafting ? `, ${seconds(drafting)} in the drafter` : ""}`),

@@ -33,10 +33,11 @@ NOTES = {  # below each chart: how to read it
     "acceptance": "Share of the cycles with at least so many right guesses in a row.",
     "times": "Without the prompt’s call. “Other”: acceptance, cache and so on.",
 }
+UNEQUAL = "N\u00a0=\u00a01 was trained least, N\u00a0=\u00a03 longest"
 METHODS = (
     "<b>MoA</b>, <b>EAGLE</b>: trained drafters of one size, taught by the same text. N: layers of "
-    "the target that MoA borrows; N\u00a0=\u00a01 was trained least, N\u00a0=\u00a03 longest, so "
-    "compare N with care. <b>N-gram lookup</b>: untrained, it repeats the text so far. "
+    f"the target that MoA borrows; {UNEQUAL}, so compare N with care. "
+    "<b>N-gram lookup</b>: untrained, it repeats the text so far. "
     "<b>Plain</b>: the target alone."
 )
 SETTINGS = (
@@ -55,7 +56,7 @@ COLUMNS = (
     "prompts with plain decoding’s text. tree: levels, guesses per level and guesses kept. Below "
     "the rows of all prompts, those of each kind."
 )
-HERE = ", like this server"
+HERE = ", this server’s kind of processor"
 SHOWN = {  # columns of numbers: how each is written
     "× plain": "{:.2f}", "tokens/s": "{:.1f}", "τ": "{:.2f}", "τ low": "{:.2f}", "τ high": "{:.2f}",
     "tokens/s after the prompt": "{:.1f}", "weights": "{:,.1f} M",

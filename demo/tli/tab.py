@@ -16,7 +16,7 @@ from demo.engine import Engine
 from demo.lesson.text import PRESSED
 from demo.results.charts import CHARTS, spread
 from demo.results.tab import FIRST, ours
-from demo.results.table import pace, papers_means
+from demo.results.table import UNEQUAL, pace, papers_means
 from demo.session import PRIVATE, Shared
 from demo.share import address_of
 from demo.tli.drawing import drawing_html
@@ -36,10 +36,7 @@ ABOUT = (
 )
 CARD = "drafters.txt"  # the page's copy of the drafters' card
 # Of the drafters that come with the program.
-TRAINED = (
-    f'<a href="{CARD}" target="_blank">N\u00a0=\u00a01 was trained least, N\u00a0=\u00a03 longest'
-    "</a>, so compare N with care."
-)
+TRAINED = f'<a href="{CARD}" target="_blank">{UNEQUAL}</a>, so compare N with care.'
 NTH = "N\u00a0=\u00a0{}"
 PALE = 0.4  # opacity
 
@@ -184,17 +181,16 @@ def advice_html(found: Recording | None = None, sized: Recording | None = None) 
     level = [n for n, one in raced.items() if not pace(best, one)]
     (first, *more), over = level, "× as fast as plain decoding"
     if not more:
-        said = f"Here, take {NTH.format(first)}: it is the fastest, {times[first]:.2f} {over}"
+        said = f"take {NTH.format(first)}: it is the fastest, {times[first]:.2f} {over}"
     elif len(level) < len(times):
         others = ", ".join(f"{NTH.format(n)}: {times[n]:.2f} ×" for n in times if n != first)
         how = "does not pay" if times[first] == max(times.values()) else "hardly pays"
         pays = first == min(times) and f"borrowing {'more ' * bool(first)}layers {how}"
         whole = pays or f"{NTH.format(first)} is enough"
-        speeds = f"{NTH.format(first)} is {times[first]:.2f} {over} ({others})"
-        said = f"With these drafters, {whole}: {speeds}"
+        said = f"{whole}: {NTH.format(first)} is {times[first]:.2f} {over} ({others})"
     else:
         each = f"{min(times.values()):.2f} to {max(times.values()):.2f}"
-        said = f"Here, it hardly matters: every N is {each} {over}"
+        said = f"it hardly matters: every N is {each} {over}"
     least, most = (raced[end(raced)] for end in (min, max))
     before, after = (gain for one in (least, most) if (gain := spread(one, "tau")))
     unsure = " (this may be chance)" * before.overlaps(after)
@@ -203,7 +199,8 @@ def advice_html(found: Recording | None = None, sized: Recording | None = None) 
         f"{before.middle:.2f}{unsure}, but guessing takes {_draft_ms(most)} a cycle instead of "
         f"{_draft_ms(least)}. {TRAINED}"
     )
-    return f'<p>{ABOUT}</p><p class="conclusion">{said}.</p><p>{trade} {_in_the_paper()}</p>'
+    concluded = f'<p class="conclusion">With these drafters, {said}.</p>'
+    return f"<p>{ABOUT}</p>{concluded}<p>{trade} {_in_the_paper()}</p>"
 
 
 def _in_the_paper() -> str:

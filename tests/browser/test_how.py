@@ -44,7 +44,7 @@ def test_the_examples_are_real_and_say_what_they_draw(page):
     assert page.evaluate(ROWS, False) == [0, 1, 0, 0]  # what is kept is the top row,
     assert page.evaluate(ROWS, True) == [0, 0, 1, 1]  # unless that would give it away
     accepted = sum(node["kind"] == "accepted" for node in verified)
-    assert page.inner_text("#how-verify-status").startswith("Just done: cycle ")
+    assert page.inner_text("#how-verify-status").startswith("Just done. Shown: cycle ")
     said = page.inner_text("#how-verify-result .how-said")
     assert f"{accepted} of {len(verified) - 2} guesses accepted" in said
     assert [node["kind"] for node in verified].count("bonus") == 1

@@ -130,7 +130,9 @@ def test_what_a_drafter_saves_is_computed_for_a_round_trip_of_the_visitors(page)
         assert page.inner_text("#net-trips .whose") == "Recorded without a cut:"
         said = page.inner_text("#net-trips .conclusion")
         assert said.startswith(f"Recorded: {ours} round trips instead of {plain}")
-        computed = f"{drafted} with the drafter here instead of {each} with a trip for each token."
+        computed = (
+            f"{drafted} with a drafter on your side instead of {each} with a trip for each token."
+        )
         assert computed in said and f" Streamed by the server: {stream}, " in said
         if seconds(drafted) != seconds(stream):
             faster = "which is faster, but stops at a cut" in said
@@ -167,7 +169,7 @@ def test_what_is_written_offline_saves_no_round_trips(page):
     wait_for_status(page, "Stopped by you.", "net-")
     assert "Recorded" not in page.inner_text("#net-trips .whose")
     said, verified = status(page, "net-"), count(page, ":not(.offline):not(.rejected)")
-    assert re.match(rf"\d+ round trips? for {verified} tokens?; the text is the target’s\.", said)
+    assert re.match(rf"\d+ round trips? for {verified} tokens? that the target checked\.", said)
     assert f"never checked: {count(page, '.offline')} more token" in said
 
 

@@ -141,7 +141,7 @@ function follow(event) {
   openTab({ tab, settings, prompt: prompt && own, press: link.dataset.press });
 }
 
-/** Scrolls to results that appeared far below the pressed button. */
+/** Scrolls to what is far below the pressed button, or above the window. */
 export function showResults(id) {
   const results = document.querySelector(`#${id}`);
   if (!results?.checkVisibility()) return;

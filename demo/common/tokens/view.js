@@ -122,6 +122,11 @@ export class TokenView {
     return kept.textContent;
   }
 
+  /** How many of the tokens that were written alone were checked. */
+  get alone() {
+    return this.#judged[0] + this.#judged[1];
+  }
+
   #draw(line) {
     if ("down" in line) {
       this.root.dataset.link = "lost";

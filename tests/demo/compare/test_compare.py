@@ -195,7 +195,7 @@ def test_it_names_the_fastest_method_of_its_targets_recording():
     found = next(one for one in ours() if one.name == FIRST)
     best = max(found.methods, key=lambda name: found.methods[name].get("tokens_per_second") or 0)
     name = label(best).replace("-", "\u2011")
-    said = f"The fastest in Benchmarks, {name}, is one of all methods."
+    said = f"Fastest in Benchmarks: {name} (show all methods)."
     assert tab._fastest(found) == said and tab._fastest(None) is None
 
 

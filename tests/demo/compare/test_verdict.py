@@ -6,9 +6,8 @@ import pytest
 
 from demo.common.figures import Spread
 from demo.compare.bench import told, verdict
-from demo.compare.rows import rows
 from moa_core.decoding.tree import AUTO
-from tests.demo.compare.comparisons import row_of, usual_comparison
+from tests.demo.compare.comparisons import row_of
 
 EAGLE = row_of("eagle2", (3.0, 3.0, 3.0), (100, 98, 103))
 FAST_EAGLE = row_of("eagle2", (3.0,) * 3, (120, 118, 125))
@@ -30,11 +29,8 @@ def test_the_headline_names_who_was_fastest_and_moa(plain, headline):
     found = [FAST, EAGLE, *([row_of("vanilla", (1,) * 3, plain)] if plain else [])]
     *names, last = [f"{row.label} {row.trace.target_calls}" for row in found]
     calls = f"Model calls: {', '.join(names)} and {last}"
-    *each, last = [f"{row.label} {row.tau.middle:.2f} tokens in 100 ms" for row in found]
-    cost = f"Each call: {', '.join(each)} and {last}"
-    assert verdict(found) == [headline, "Same text ✓", calls, cost]
-    facts = "".join(f"<span>{fact}</span>" for fact in ("Same text ✓", calls, cost))
-    shown = f'<p class="conclusion">{headline}</p>{facts}'
+    assert verdict(found) == [headline, "Same text ✓", calls]
+    shown = f'<p class="conclusion">{headline}</p><span>Same text ✓</span> <span>{calls}</span>'
     assert told(verdict(found)) == shown
 
 
@@ -44,11 +40,11 @@ def test_what_is_close_and_what_is_not_known_is_said():
     assert verdict([close, EAGLE])[0] == "No clear winner: MoA N=0 1.04 × EAGLE-2’s speed."
     plain = row_of("vanilla", (1,) * 3, (80, 79, 81))
     said = verdict([close, EAGLE, plain])
-    assert said[0] == f"{level}; which of them is faster is too close to tell." and len(said) == 4
+    assert said[0] == f"{level}; which of them is faster is too close to tell." and len(said) == 3
     plain = row_of("vanilla", (1,) * 3, (100, 95, 101))  # touches the second's range alone
     wide = row_of("eagle2", (3.0,) * 3, (103, 100, 106))
     unsure = "Runs of EAGLE-2 overlap plain’s: more repeats may tell"
-    assert verdict([close, wide, plain])[4] == unsure
+    assert verdict([close, wide, plain])[3] == unsure
     # The fastest touches plain decoding's range; the other, which it touches too, does not.
     near = row_of("moa-n0", (3.6,) * 3, (103, 102, 104))
     assert "too close to tell" in verdict([near, wide, plain])[0]
@@ -57,13 +53,9 @@ def test_what_is_close_and_what_is_not_known_is_said():
     plain = row_of("vanilla", (1,) * 3, (50, 49, 51))
     also = "EAGLE-2 was the fastest, at 2.40 × plain decoding’s speed; MoA N=0 reached 2.06 ×."
     assert verdict([behind, FAST_EAGLE, plain])[0] == also
-    assert verdict([replace(row, runs=1) for row in (FAST, EAGLE)])[4].startswith("One run each: ")
+    assert verdict([replace(row, runs=1) for row in (FAST, EAGLE)])[3].startswith("One run each: ")
     assert verdict([replace(FAST, same=False), EAGLE])[1] == "Different text ✗"
     assert verdict([replace(FAST, same=None), EAGLE])[1] == "Text not compared"
-    each = "MoA N=1 3.00 tokens in 110 ms, EAGLE-2 2.00 tokens in 100 ms"
-    assert verdict(rows(usual_comparison()))[3] == (
-        f"Each call: {each} and Plain 1.00 tokens in 50 ms"
-    )
     assert verdict([]) == verdict([EAGLE]) == []
     assert verdict([row_of(name, None, None) for name in ("moa-n1", "eagle2")]) == []
     assert told([]) == ""
@@ -91,8 +83,6 @@ def test_on_a_busy_machine_only_what_its_runs_still_show_is_said_of_speed():
 
 def test_trees_that_size_themselves_are_a_reason_for_another_tau():
     sized = replace(FAST, tau=Spread(3.6, 3.4, 3.7), tree=AUTO)
-    assert "Trees size themselves by measured times, so tokens per call vary" in verdict(
-        [sized, EAGLE]
-    )
+    assert any("so tokens per call vary" in said for said in verdict([sized, EAGLE]))
     assert not any("size themselves" in said for said in verdict([FAST, EAGLE]))
     assert verdict([sized, EAGLE])[2] == "Model calls: MoA N=0 17 to 19 and EAGLE-2 31"

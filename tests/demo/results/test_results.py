@@ -155,7 +155,10 @@ def test_a_choice_names_the_method_with_the_highest_speed():
     found = recording(vanilla=ran(1), moa_n0=ran(1.2), eagle2=ran(1.3), hf={**ran(2), "tree": None})
     assert choice(found) == f"{title(found)}: EAGLE-2 1.30 ×"
     found.results["machine"]["processor"] = "A Chip (AVX2)"
-    for here, mark in (("Another Chip (AVX2)", ", like this server"), ("A Chip", "")):
+    for here, mark in (
+        ("Another Chip (AVX2)", ", this server’s kind of processor"), ("A Chip (AMX_INT8)", ""),
+        ("A Chip", ""),
+    ):  # fmt: skip
         assert choice(found, here) == f"{title(found)}{mark}: EAGLE-2 1.30 ×"
 
 

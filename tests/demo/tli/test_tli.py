@@ -39,7 +39,8 @@ def test_which_n_to_take_gain_and_cost_are_the_recorded_ones(tau, trade):
         vanilla=figures(1, 9), moa_n0=figures(3, 9), moa_n1={**figures(tau, 8), **costly}
     )
     advice = advice_html(found, found).replace("\u00a0", " ")
-    assert ">Here, take N = 0: it is the fastest, 1.50 × as fast as plain decoding.<" in advice
+    take = "take N = 0: it is the fastest, 1.50 × as fast as plain decoding."
+    assert f">With these drafters, {take}<" in advice
     assert f"With N = 1, a model call brings {trade}, but guessing takes 4.0 ms" in advice
     assert "a cycle instead of 2.0 ms. <a " in advice and "N = 1 was trained least" in advice
     assert "with care. In the paper" in advice and "N = 0 is the fastest" in advice
@@ -61,8 +62,8 @@ def test_without_a_clear_winner_the_headline_names_none():
         vanilla=figures(1, 9), moa_n0=figures(3, 9, spread=1),
         moa_n1={**figures(3, 8, spread=1), "speedup": 1.25},
     )  # fmt: skip
-    said = "Here, it hardly matters: every N is 1.25 to 1.50 × as fast as plain decoding."
-    assert f">{said}<" in advice_html(found)
+    said = "it hardly matters: every N is 1.25 to 1.50 × as fast as plain decoding."
+    assert f">With these drafters, {said}<" in advice_html(found)
 
 
 def test_the_smallest_n_that_is_level_with_the_fastest_is_enough():
