@@ -46,6 +46,7 @@ export function depths(tree) {
 
 export class Cycle {
   rough = false; // whether other work disturbed its run
+  room = [0, 0]; // pixels for the tree
   #timers = [];
   #veiled = false;
 
@@ -59,7 +60,11 @@ export class Cycle {
     this.bars = el("div", "bars");
     const drawing = add(el("div", "drawing", "", { tabIndex: 0, ariaLabel: "Draft tree", role: "group" }), this.tree.svg);
     add(this.root, add(el("div", "title"), this.caption, this.again), drawing, this.bars);
-    new ResizeObserver(() => this.fit()).observe(drawing, { box: "border-box" }); // scroll bars do not change it
+    // Told, not asked, since a question would lay out the page for each cycle. Scroll bars do not change it.
+    new ResizeObserver(([{ borderBoxSize: [{ inlineSize, blockSize }] }]) => {
+      this.room = [inlineSize, blockSize];
+      this.fit();
+    }).observe(drawing, { box: "border-box" });
   }
 
   clear(words = "") {
@@ -86,7 +91,7 @@ export class Cycle {
   }
 
   fit() {
-    this.tree.fit(inClass ? 4.5 : 1.35);
+    this.tree.fit(inClass ? 4.5 : 1.35, this.room);
   }
 
   /** Of the tree that is shown, below its root; 0 without one. */

@@ -28,7 +28,7 @@ INTRO = (
     "later.</p>"
 )
 TRIPS = (
-    '<p class="conclusion"></p><details class="trips" open>'
+    '<p class="conclusion"></p><p class="streams"></p><details class="trips" open>'
     "<summary>With other round trips</summary>"
     "<label>Round trip to the server, assumed: <span></span>"
     '<input type="range" min="0" max="200" step="5"></label>'
@@ -92,6 +92,7 @@ def _trips() -> None:
             ),
             ("Plain, token by token", made.plain.target_calls, plain, 0),
             ("Plain, streamed", 1, plain, 0),
+            (f"{method_of(made.trace)} on the server, streamed", 1, ours - drafting, drafting),
         ]
         check = (plain / made.plain.target_calls, *_checks(made.trace))
         component(

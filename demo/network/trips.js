@@ -9,11 +9,11 @@ let own = () => {};
  *  disturbed them. */
 export const tell = (needed) => needed.length && own(needed);
 
-/** props.runs: drafted, plain, streamed: name, round trips, seconds in the target and in the drafter; props.trip: ms at first;
+/** props.runs: drafted, plain, streamed, and drafted where the target is, streamed: name, round trips, seconds in the target and in the drafter; props.trip: ms at first;
  *  props.check: seconds of a call of plain decoding, then those of a check: for any number of guesses, and more for each. */
 export function mount({ element, props: { runs, trip: first, check: [alone, some, more] } }) {
-  const [whose, trip, bars, whence, said] = [".whose", "input", ".bars", ".whence", ".conclusion"].map((one) => element.querySelector(one));
-  const [, [plain], [streamed]] = runs;
+  const [whose, trip, bars, whence, said, streams] = [".whose", "input", ".bars", ".whence", ".conclusion", ".streams"].map((one) => element.querySelector(one));
+  const [, [plain, , recorded], [streamed], there] = runs;
   let before = "Recorded without a cut:";
   let drafter = "a drafter on your side";
   let drafted = false; // in this browser
@@ -27,26 +27,29 @@ export function mount({ element, props: { runs, trip: first, check: [alone, some
     [drafted, rough] = [true, needed.some(({ busy }) => busy)];
     const each = ratio * check; // on the same machine, as busy as it is
     const mine = needed.map((one) => [one.name, one.calls, one.target, one.drafting]);
-    runs = [...mine, [plain, count, count * each, 0], [streamed, 1, count * each, 0]];
+    const alike = (count * each) / recorded; // with a drafter on the server, as much faster as recorded
+    runs = [...mine, [plain, count, count * each, 0], [streamed, 1, count * each, 0], [there[0], 1, alike * there[2], alike * there[3]]];
     before = "Your run, without the time of a cut:";
-    whence.textContent = `measured in your run, on the server and in this browser. Plain decoding was not run: as recorded, a call of it takes ${Math.round(100 * ratio)} % of the time of a check of ${many(guesses, "guess", "guesses")}.`;
+    whence.textContent = `measured in your run, on the server and in this browser, with trees of ${many(guesses, "guess", "guesses")}. What is streamed was not run: a plain call is taken as ${Math.round(100 * ratio)} % of the median check, and a drafter on the server as ${(recorded / (there[2] + there[3])).toFixed(2)} × as fast, as recorded.`;
     draw();
   };
 
   function draw() {
     const away = runs.map(([, calls]) => (calls * trip.value) / 1000);
     const whole = runs.map(([, , target, drafting], at) => target + drafting + away[at]);
-    const [ours, each, stream] = [whole[0], ...whole.slice(-2)];
+    const [ours, each, stream, both] = [whole[0], ...whole.slice(-3)];
     element.querySelector("label span").textContent = `${trip.value} ms`;
-    const few = drafted ? "" : `Recorded: ${many(runs[0][1], "round trip")} instead of ${runs.at(-2)[1]}. `; // told by the run itself
-    const saved = runs.at(-2)[1] - runs[0][1];
-    const pays = saved > 0 ? `it saves time from round trips of ${Math.ceil((1000 * (ours - away[0] - each + away.at(-2))) / saved)} ms` : "it never saves time";
+    const few = drafted ? "" : `Recorded: ${many(runs[0][1], "round trip")} instead of ${runs.at(-3)[1]}. `; // told by the run itself
+    const saved = runs.at(-3)[1] - runs[0][1];
+    const pays = saved > 0 ? `it saves time from round trips of ${Math.ceil((1000 * (ours - away[0] - each + away.at(-3))) / saved)} ms` : "it never saves time";
     const told = rough ? "The server was busy, so times are rough."
       : `Computed: ${seconds(ours)} with ${drafter} instead of ${seconds(each)} with a trip for each token.${ours > each ? ` Guessing is slower: ${pays}.` : ""}`;
     whose.textContent = before;
     bars.classList.toggle("rough", rough);
-    const streams = rough ? "A stream stops" : `Streamed by the server: ${seconds(stream)}${ours < stream ? ", and it stops" : ", which is faster, but stops"}`;
-    said.textContent = `${few}${told} ${streams} at a cut; a drafter on your side writes on, though mostly wrong.`;
+    said.textContent = few + told;
+    const ends = ours < both ? "Such a stream stops" : "That is faster, but a stream stops";
+    const times = rough ? "A stream from the server stops" : `Streamed by the server: ${seconds(stream)}, with a drafter there ${seconds(both)}. ${ends}`;
+    streams.textContent = `${times} at a cut; a drafter on your side writes on, though mostly wrong.`;
     const bar = (kind, value) => el("span", `bar ${kind}`, "", { style: `width: ${(100 * value) / Math.max(...whole)}%` });
     bars.replaceChildren(...runs.flatMap(([name, calls, target, drafting], at) => [
       add(el("p"), el("b", "", seconds(whole[at])), ` ${name}: ${many(calls, "round trip")} × ${trip.value} ms = ${seconds(away[at])}, ${seconds(target)} in the target${drafting ? `, ${seconds(drafting)} in the drafter` : ""}`),

@@ -38,8 +38,10 @@ def build(_: Shared) -> None:
 def _recorded(there: list[Recording]) -> None:
     first = there[0]
     said = words(texts.headline(first), elem_id="bench-claims")
+    named = [(texts.choice(one, processor()), one.name) for one in there]
+    named[1:] = sorted(named[1:], key=lambda one: texts.HERE not in one[0])
     choice = gr.Dropdown(
-        [(texts.choice(one, processor()), one.name) for one in there], value=first.name,
+        named, value=first.name,
         label="Settings, each with its highest speed",
         elem_id="bench-recording", filterable=False,
     )  # fmt: skip

@@ -150,8 +150,8 @@ def source(found: Recording) -> str:
     """What the charts are of, and what sets the drafters apart besides N."""
     prompts = many(found.methods[VANILLA]["prompts"], "prompt")
     return (
-        f"Recorded: {escape(found.target)}, {found.precision}, {prompts}. Each N has its own "
-        "drafter. Speed counts the prompt’s call, a cycle’s time does not."
+        f"Recorded: {escape(found.target)}, {found.precision}, {prompts}, {escape(found.machine)}. "
+        "Each N has its own drafter. Speed counts the prompt’s call, a cycle’s time does not."
     )
 
 
@@ -183,11 +183,12 @@ def advice_html(found: Recording | None = None, sized: Recording | None = None) 
     if not more:
         said = f"take {NTH.format(first)}: it is the fastest, {times[first]:.2f} {over}"
     elif len(level) < len(times):
-        others = ", ".join(f"{NTH.format(n)}: {times[n]:.2f} ×" for n in times if n != first)
+        each = ", ".join(f"{times[n]:.2f} × with {NTH.format(n)}" for n in times)
         how = "does not pay" if times[first] == max(times.values()) else "hardly pays"
         pays = first == min(times) and f"borrowing {'more ' * bool(first)}layers {how}"
         whole = pays or f"{NTH.format(first)} is enough"
-        said = f"{whole}: {NTH.format(first)} is {times[first]:.2f} {over} ({others})"
+        each = each.replace("×", "× plain decoding’s speed", 1)
+        said = f"{whole}: {each} (within 5\u00a0% is level)"
     else:
         each = f"{min(times.values()):.2f} to {max(times.values()):.2f}"
         said = f"it hardly matters: every N is {each} {over}"

@@ -39,7 +39,7 @@ NEW_RUN = f"old => (document.querySelector('{LANE}')?.dataset.id ?? old) !== old
 DONE = "() => ['done', 'stopped'].includes(document.querySelector('#stage').dataset.run)"
 # Whether what the target rewrote is in sight. view: of one text.
 STRUCK = """view => {
-  const [text, struck] = [".text", "del:has(.changed)"].map(
+  const [text, struck] = [".text", ".replaced"].map(
     (place) => document.querySelector(`${view} ${place}`)?.getBoundingClientRect());
   return struck && struck.top >= text.top && struck.top < text.bottom;
 }"""

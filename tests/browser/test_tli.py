@@ -28,7 +28,8 @@ def test_the_drawing_follows_the_n_in_focus_beside_what_each_n_gains(page):
     assert f"{recorded.methods['moa-n0']['tau']:.2f}" in rows[6] and "4.56" in rows[10]
     marked = page.locator("#layers-gains .chosen").all_inner_texts()
     assert marked[0].replace("\u00a0", " ") == "N = 1" and "4.56" in marked
-    assert "as fast as plain decoding" in page.inner_text("#layers-about .conclusion")
+    said = page.inner_text("#layers-about .conclusion").replace("\u00a0", " ")
+    assert " × plain decoding’s speed with N = 0, " in said
     sized = next(one for one in ours() if one.name == FIRST).methods
     bars, _ = chart(page, "layers-speed")
     names = {"moa-n0": "MoA N=0", "moa-n1": "MoA N=1", "moa-n3": "MoA N=3", "vanilla": "Plain"}

@@ -84,8 +84,8 @@ export class Lane {
     while (this.lines[this.next]?.s <= at) this.next += 1;
     if (this.next > from) this.view.take(this.lines.slice(from, this.next));
     if (!from && this.next === this.lines.length) this.view.text.scrollTop = 0; // whole at once: to be read
+    this.view.edge(); // before other changes: a second layout would take time from a run
     if (this.next > from || at === 0) this.#tell();
-    this.view.edge();
   }
 
   #rewind() {

@@ -1,10 +1,10 @@
 // A clock for lanes that are played together, in the time that they really took.
-const FRAME = 30; // ms: more frames would take time from a run on the same machine
+const FRAME = 66; // ms: more frames would take time from a run on the same machine
 
 /** draw(at): draws what is due at this second; returns whether there is more to come. */
 export class Player {
   #drawn = null; // when the last frame was drawn
-  #frame = 0; // the id of the requested one
+  #timer = 0; // of the next one
 
   constructor(draw) {
     Object.assign(this, { draw, at: 0, playing: false });
@@ -18,7 +18,7 @@ export class Player {
 
   pause() {
     this.playing = false;
-    cancelAnimationFrame(this.#frame);
+    clearTimeout(this.#timer);
   }
 
   seek(at) {
@@ -27,13 +27,12 @@ export class Player {
   }
 
   #next() {
-    cancelAnimationFrame(this.#frame);
-    this.#frame = requestAnimationFrame((time) => this.#tick(time));
+    clearTimeout(this.#timer);
+    this.#timer = setTimeout(() => requestAnimationFrame((time) => this.#tick(time)), FRAME - 16);
   }
 
   #tick(time) {
     if (!this.playing) return;
-    if (time - this.#drawn < FRAME) return this.#next();
     if (this.#drawn !== null) this.at += (time - this.#drawn) / 1000;
     this.#drawn = time;
     if (this.draw(this.at)) this.#next();

@@ -103,7 +103,7 @@ export class TokenView {
     const follow = text.scrollHeight - text.scrollTop - text.clientHeight < 60;
     for (const line of lines) this.#draw(line);
     const down = (node) => text.scrollTop + node.getBoundingClientRect().top - text.getBoundingClientRect().top - 60;
-    const struck = lines.some(({ changed }) => changed) && [...text.querySelectorAll("del:has(.changed)")].at(-1);
+    const struck = lines.some(({ changed }) => changed) && [...text.querySelectorAll(".replaced")].at(-1);
     const [alone] = this.root.closest(".class-mode") ? this.#unproved : []; // a lesson asks where it begins
     if (struck) text.scrollTop = down(struck);
     else if (follow && !this.#holds) text.scrollTop = alone ? Math.min(down(alone), text.scrollHeight) : text.scrollHeight;
@@ -217,7 +217,7 @@ export class TokenView {
       // Like a rejected line break, it is shown but does not break the line.
       for (const node of gone)
         for (const child of [...node.childNodes]) if (child.nodeValue === "\n") child.remove();
-      const out = add(el("del", "rejected"), ...gone.slice(0, STRUCK));
+      const out = add(el("del", "rejected replaced"), ...gone.slice(0, STRUCK));
       if (gone.length > STRUCK) this.#fold(out, gone.slice(STRUCK));
       if (confirmed) sure[confirmed - 1].after(out);
       else box.prepend(out);

@@ -211,12 +211,12 @@ export class Tree {
     return LEAST / this.look.font;
   }
 
-  /** As large as there is room for; its box scrolls where there is too little. */
-  fit(most) {
-    const { offsetWidth, offsetHeight, classList } = this.svg.parentNode;
-    if (!offsetWidth || !this.nodes.length) return; // its tab is not open
+  /** As large as there is room for, [width, height]; its box scrolls where there is too little. */
+  fit(most, [wide, high]) {
+    const { classList } = this.svg.parentNode;
+    if (!wide || !this.nodes.length) return; // its tab is not open
     const { width, height } = this.size;
-    const fits = Math.min(offsetWidth / width, offsetHeight / height);
+    const fits = Math.min(wide / width, high / height);
     const scale = Math.min(most, Math.max(this.#least, fits));
     classList.toggle("scrolls", fits < scale);
     this.#scale(scale);
