@@ -346,8 +346,9 @@ export class Stage {
       node.querySelector("b").textContent = String(counts[at] || "");
       node.hidden = at > 2 && !counts[at];
     });
-    this.rest.hidden = !this.drafter.cycles.some(({ tree }) => tree && new Set(tree.parents).size < tree.parents.length);
     // After a cut, the key still has one row.
+    const branched = ({ tree }) => tree && new Set(tree.parents).size < tree.parents.length;
+    this.rest.hidden = counts.slice(3).some(Boolean) || !this.drafter.cycles.some(branched);
     this.key[1][0].hidden = Boolean(alone || (inClass && changed));
     this.edge.hidden = Boolean(changed);
   }
