@@ -46,10 +46,9 @@ export function mount({ element, props: { runs, trip: first, check: [alone, some
       : `Computed: ${seconds(ours)} with ${drafter} instead of ${seconds(each)} with a trip for each token.${ours > each ? ` Guessing is slower: ${pays}.` : ""}`;
     whose.textContent = before;
     bars.classList.toggle("rough", rough);
-    said.textContent = few + told;
-    const ends = ours < both ? "Such a stream stops" : "That is faster, but a stream stops";
-    const times = rough ? "A stream from the server stops" : `Streamed by the server: ${seconds(stream)}, with a drafter there ${seconds(both)}. ${ends}`;
-    streams.textContent = `${times} at a cut; a drafter on your side writes on, though mostly wrong.`;
+    const gains = !rough && ours < both;
+    said.textContent = `A drafter on your side ${gains ? "saves time, and at a cut it writes" : "is for cuts: it writes"} on without the server, though mostly wrong. A stream ${gains || rough ? "stops" : "is faster, but stops"}.`;
+    streams.textContent = `${few}${told}${rough ? "" : ` Streamed by the server: ${seconds(stream)}, with a drafter there ${seconds(both)}.`}`;
     const bar = (kind, value) => el("span", `bar ${kind}`, "", { style: `width: ${(100 * value) / Math.max(...whole)}%` });
     bars.replaceChildren(...runs.flatMap(([name, calls, target, drafting], at) => [
       add(el("p"), el("b", "", seconds(whole[at])), ` ${name}: ${many(calls, "round trip")} × ${trip.value} ms = ${seconds(away[at])}, ${seconds(target)} in the target${drafting ? `, ${seconds(drafting)} in the drafter` : ""}`),

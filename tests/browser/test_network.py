@@ -128,16 +128,15 @@ def test_what_a_drafter_saves_is_computed_for_a_round_trip_of_the_visitors(page)
         whole.append(page.locator("#net-trips .bars b").all_inner_texts())
         drafted, each, stream, both = whole[-1]
         assert page.inner_text("#net-trips .whose") == "Recorded without a cut:"
-        said = page.inner_text("#net-trips .conclusion")
+        said = page.inner_text("#net-trips .streams")
         assert said.startswith(f"Recorded: {ours} round trips instead of {plain}")
         computed = (
             f"{drafted} with a drafter on your side instead of {each} with a trip for each token."
         )
         assert computed in said
-        streams = page.inner_text("#net-trips .streams")
-        assert streams.startswith(f"Streamed by the server: {stream}, with a drafter there {both}.")
+        assert said.endswith(f" Streamed by the server: {stream}, with a drafter there {both}.")
         if seconds(drafted) != seconds(both):
-            faster = "That is faster, but a stream stops at a cut" in streams
+            faster = "A stream is faster, but stops." in page.inner_text("#net-trips .conclusion")
             assert faster == (seconds(both) < seconds(drafted))
         if seconds(drafted) != seconds(each):  # times are rounded
             slower = re.search(r"Guessing is slower: it .*", said)
