@@ -92,7 +92,7 @@ def _trips() -> None:
             ),
             ("Plain, token by token", made.plain.target_calls, plain, 0),
             ("Plain, streamed", 1, plain, 0),
-            (f"{method_of(made.trace)} on the server, streamed", 1, ours - drafting, drafting),
+            (f"{method_of(made.trace)}, streamed", 1, ours - drafting, drafting),
         ]
         check = (plain / made.plain.target_calls, *_checks(made.trace))
         component(

@@ -30,7 +30,7 @@ export function mount({ element, props: { runs, trip: first, check: [alone, some
     const alike = (count * each) / recorded; // with a drafter on the server, as much faster as recorded
     runs = [...mine, [plain, count, count * each, 0], [streamed, 1, count * each, 0], [there[0], 1, alike * there[2], alike * there[3]]];
     before = "Your run, without the time of a cut:";
-    whence.textContent = `measured in your run, on the server and in this browser, with trees of ${many(guesses, "guess", "guesses")}. What is streamed was not run: a plain call is taken as ${Math.round(100 * ratio)} % of the median check, and a drafter on the server as ${(recorded / (there[2] + there[3])).toFixed(2)} × as fast, as recorded.`;
+    whence.textContent = `measured in your run, on the server and in this browser, with trees of ${many(guesses, "guess", "guesses")}. The others were not run: as recorded, a plain call takes ${Math.round(100 * ratio)} % of the median check, an answer drafted on the server ${Math.round((100 * (there[2] + there[3])) / recorded)} % of a plain one.`;
     draw();
   };
 
@@ -47,7 +47,7 @@ export function mount({ element, props: { runs, trip: first, check: [alone, some
     whose.textContent = before;
     bars.classList.toggle("rough", rough);
     const gains = !rough && ours < both;
-    said.textContent = `A drafter on your side ${gains ? "saves time, and at a cut it writes" : "is for cuts: it writes"} on without the server, though mostly wrong. A stream ${gains || rough ? "stops" : "is faster, but stops"}.`;
+    said.textContent = `A drafter on your side ${gains ? "saves time, and it writes" : "is for cuts: it writes"} on without the server, though mostly wrong. A stream ${gains || rough ? "stops" : "is faster, but stops"} at a cut.`;
     streams.textContent = `${few}${told}${rough ? "" : ` Streamed by the server: ${seconds(stream)}, with a drafter there ${seconds(both)}.`}`;
     const bar = (kind, value) => el("span", `bar ${kind}`, "", { style: `width: ${(100 * value) / Math.max(...whole)}%` });
     bars.replaceChildren(...runs.flatMap(([name, calls, target, drafting], at) => [

@@ -136,7 +136,9 @@ def test_what_a_drafter_saves_is_computed_for_a_round_trip_of_the_visitors(page)
         assert computed in said
         assert said.endswith(f" Streamed by the server: {stream}, with a drafter there {both}.")
         if seconds(drafted) != seconds(both):
-            faster = "A stream is faster, but stops." in page.inner_text("#net-trips .conclusion")
+            faster = "A stream is faster, but stops at a cut." in page.inner_text(
+                "#net-trips .conclusion"
+            )
             assert faster == (seconds(both) < seconds(drafted))
         if seconds(drafted) != seconds(each):  # times are rounded
             slower = re.search(r"Guessing is slower: it .*", said)
