@@ -67,9 +67,9 @@ def _mean(recorded: Recording | None) -> str:
     about = recorded.trace.about if recorded else {}
     for one in results.ours():
         found = one.methods.get(str(about.get("method")), {})
-        if (one.name, one.target) == (results.FIRST, about.get("target")) and "speedup" in found:
-            prompts = many(found["prompts"], "prompt")
-            return f"Benchmarks: {found['speedup']:.2f} × plain on {prompts}"
+        gain = found.get("speedup")
+        if gain and (one.name, one.target) == (results.FIRST, about.get("target")):
+            return f"Benchmarks: {gain:.2f} × plain on {many(found['prompts'], 'prompt')}"
     return ""
 
 
