@@ -1,7 +1,7 @@
 // The visitor's runs: Run and Stop, the cut, the measurement, and what outlives a reload.
 import { store, stored } from "../common/static/kept.js";
-import { inClass, setHere, stepOf } from "../common/static/page.js";
-import { replace } from "../common/static/prompt.js";
+import { inClass, read, setHere, stepOf } from "../common/static/page.js";
+import { first as awaited, replace } from "../common/static/prompt.js";
 import { Device } from "../device/js/device.js";
 import { Cut } from "./cut.js";
 import { files } from "./files.js";
@@ -92,6 +92,8 @@ const settle = () => {
 // Says whether what is shown is of these settings: a run from before, or a recorded one, may not be.
 function mark() {
   if (!stage || !newest.method || wrong || now?.doing || (now && !now.settings)) return;
+  if (!read("live")) return settle();
+  if (newest.prompt !== awaited(newest.prompt)) return; // as a page opens, its box has an example at first
   const { head } = stage.drafter;
   const same = now
     ? JSON.stringify(now.settings) === JSON.stringify(newest)

@@ -3,8 +3,6 @@
 import json
 import re
 
-from pytest import approx
-
 from demo.common.controls import EXAMPLES
 from tests.browser.conftest import LOOKS, every_look, keep_picture, new_tab
 from tests.browser.driving import (
@@ -25,7 +23,6 @@ from tests.browser.driving import (
     headline,
     open_tab,
     press,
-    reload_changed,
     run,
     settings,
     slowed,
@@ -74,18 +71,6 @@ STRUCK_OUT = """async () => {
   return [struck({ ...tree, path: [1] }), struck({ ...tree, path: [1, 2, 5] }),
     struck({ ...tree, path: [] }), struck({ ...chain, path: [1] })[0]];
 }"""
-ENDS = "words => document.querySelector('#view .headline').innerText.endsWith(words)"
-SAID = {  # of the ratio to plain decoding's speed
-    0.8: "Same text, slower: 0.80 × the speed on this prompt (3 runs).",
-    1.5: "Same text, 1.50 × as fast on this prompt (3 runs).",
-    (
-        0.6,
-        0.5,
-        0.8,
-    ): "Same text, slower: about 0.60 (0.50 to 0.80) × the speed on this prompt (3 runs).",
-    (1.5, 1.2, 2.0): "Same text, about 1.50 (1.20 to 2.00) × as fast on this prompt (3 runs).",
-    None: "Same text. Speed: too close to tell (3 runs).",
-}
 
 
 def count(page):
@@ -326,41 +311,6 @@ def test_a_phone_shows_texts_from_their_start_and_says_what_can_be_scrolled(open
     assert tree.evaluate(HINT) == [True, True]
 
 
-def test_speed_is_measured_when_it_is_asked_for_until_a_cancel_or_a_run_ends_it(page):
-    run(page, STORY)
-    for ends in (lambda: page.click("#measure-cancel"), lambda: run(page)):
-        page.click("#measure")
-        page.wait_for_selector(".actions:has-text('Measuring speed: ')")
-        ends()
-        page.wait_for_selector("#measure")
-    assert status(page) == ""  # a run takes away what was said of it
-    before = figure(page, "calls")
-    page.click("#measure")
-    page.wait_for_selector("#charts .about:has-text('Measured')")
-    words = headline(page)
-    other = figure(page, "calls") != before
-    assert (f"{before:.0f} calls in the run before" in page.inner_text("#view .said")) == other
-    assert page.locator("#view [data-figure=speedup]").count() != ("too close to tell" in words)
-    measured = json.loads(page.evaluate("sessionStorage.getItem('moa-run')"))["measured"]["lanes"]
-    for place, method in ((LANE, "moa-n0"), (PLAIN, "vanilla")):
-        [points] = [one["points"] for one in measured if one["method"] == method]
-        assert figure(page, "rate", place) == approx(points[-1][0] / points[-1][1], rel=0.01)
-        assert page.inner_text(f"{place} .badge") == "median of 3 runs"
-    [tau] = [one["tau"] for one in measured if one["method"] == "moa-n0"]
-    assert figure(page, "calls") == approx(1 + (points[-1][0] - 1) / tau)  # all of the same run
-    for name in ("acceptance", "latency"):
-        label = page.locator(f"#chart-{name} svg").get_attribute("aria-label")
-        assert "MoA N=0" in label and "EAGLE-2" in label and "Plain" in label
-
-
-def test_a_measurement_that_fails_can_be_asked_for_again(page):
-    run(page, STORY)
-    reload_changed(page, lambda kept: kept["settings"].update(tokens=1000))
-    page.click("#measure")
-    wait_for_status(page, "A run has at most 512 new tokens.")
-    assert page.locator("#measure").is_visible()
-
-
 def test_who_reads_further_down_stays_there_when_a_run_ends(page):
     page.set_viewport_size({"width": 390, "height": 844})
     settings(page, tokens=400)
@@ -372,45 +322,3 @@ def test_who_reads_further_down_stays_there_when_a_run_ends(page):
     page.wait_for_function("document.activeElement.id === 'run'")
     assert page.evaluate("scrollY") >= 500  # with what came above
     page.set_viewport_size({"width": 1280, "height": 800})
-
-
-def test_slower_is_said_as_plainly_as_faster(page):
-    run(page, STORY)
-    for over, words in SAID.items():
-        measured = {"lanes": [], "about": "", "runs": 3, "over": {"vanilla": over}}
-        reload_changed(page, lambda kept, found=measured: kept.update(measured=found))
-        page.wait_for_function(ENDS, arg=words)  # for a moment: settings of the address follow
-
-
-def test_calls_that_take_no_longer_tell_of_a_busy_machine(page):
-    def equal(kept):
-        for line in (*kept["lines"]["drafter"], *kept["lines"]["plain"]):
-            if "ms" in line:
-                line["ms"] = [0, 5, 0]
-
-    def steady(kept):
-        first = {"drafter": 0.1, "plain": 0.1}
-        for name, every in kept["lines"].items():
-            for line in every:
-                if "first" in line:
-                    line["s"] = first[name]
-                if "ms" in line:
-                    line["ms"] = [1, 8, 0] if name == "drafter" else [0, 5, 0]
-
-    def unsteady(kept):
-        calls = [line for line in kept["lines"]["plain"] if "ms" in line]
-        for at, line in enumerate(calls):
-            line["ms"] = [0, 12 if at % 2 else 5, 0]
-
-    def late(kept):
-        steady(kept)
-        for line in kept["lines"]["drafter"][1:]:
-            line["s"] += 3
-
-    told = "#view .costs:has-text('takes longer than a plain one')"
-    run(page, STORY)
-    for change, busy in ((equal, 1), (steady, 0), (unsteady, 1), (late, 1)):
-        reload_changed(page, change)
-        page.wait_for_selector("#view .costs:text-matches('(brings|takes) .* tokens')")
-        assert (page.locator(told).count() > 0) == busy
-        assert (f"Speed: {BUSY}." in headline(page)) == busy

@@ -10,6 +10,7 @@ let trigger = () => {};
 // While it opens, a page first selects its first tab, then the address's.
 let awaited = null;
 let pending = ""; // id of the button to press in the tab that a link opens
+const known = new Set(); // tabs that have the address's settings
 
 export const inClass = new URLSearchParams(window.location.search).get("class") === "1";
 
@@ -115,8 +116,12 @@ export function openTab({ tab, settings = {}, prompt, press = "" }) {
 const PROMPTS = "#prompt textarea, #compare-prompt textarea";
 const seen = (node) => node?.checkVisibility();
 
+/** Whether a tab has read the address. */
+export const read = (tab) => known.has(tab);
+
 /** The settings that a tab reads from an address are there: press the button that its link named. */
 export function followed(tab) {
+  known.add(tab);
   if (tab !== named()) return;
   const id = pending;
   pending = "";
