@@ -136,7 +136,7 @@ def load_address(
 
     for when in (shared.page.load, shared.header.follow):
         made = when(taken, None, [status, *settings.values()], queue=False, **PRIVATE)
-    press_named(made.then, tab)
+        press_named(made.then, tab)
 
 
 def press_named(when: Callable[..., Any], tab: str) -> None:

@@ -52,6 +52,7 @@ export function mount({ element, props, watch }) {
     lane.begin(lines[0], { lines: lines.slice(1) });
     add(texts, lane.root);
     lane.draw(Infinity);
+    lane.view.settle();
     return { lane, rank, tokens: lane.pace[0] };
   }
 
@@ -94,7 +95,10 @@ export function mount({ element, props, watch }) {
       lane.draw(at);
       fill.value = lane.pace[0] / tokens;
       place.textContent = over ? called : "";
-      if (over) lane.view.text.scrollTop = 0; // to be compared
+    }
+    for (const { lane: { view } } of lanes) {
+      view.settle();
+      if (over) view.text.scrollTop = 0; // to be compared
     }
     clock.textContent = over ? "" : seconds(at);
     if (over) player.playing = false;

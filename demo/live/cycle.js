@@ -83,7 +83,7 @@ export class Cycle {
     Object.assign(this, { line, plain, name, told: rough });
     this.again.disabled = !line.tree;
     if (line.tree) {
-      this.tree.draw(...drawable(line));
+      this.tree.draw(...drawable(line), this.room[0] || undefined);
       this.fit();
     } else this.tree.clear();
     this.#measure();

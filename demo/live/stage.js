@@ -14,6 +14,7 @@ const [DRAFTED, ALONE] = ["With a drafter", "Plain: the target alone"];
 const ALONE_NOW = "The connection is cut: no call of the target, so no cycle.";
 const WAITING = "Waiting for the first token.";
 const EARLY = 15; // cycles: their text fits on a lesson's first step
+const TREE = 300; // ms that a tree is shown at least while a text is written: each takes time from a run
 const LATER = "Runs next, alone, so that neither slows the other.";
 
 // What a reader asks where more tokens per call are no more speed.
@@ -23,6 +24,8 @@ function level([ours, rival]) {
 }
 
 export class Stage {
+  #treeAt = 0; // when the shown tree came
+
   /** chosen: told of the cycle of a pressed word. */
   constructor(root, { chosen = () => {} } = {}) {
     Object.assign(this, { root, frame: root.closest("#stage") ?? root, live: false, stale: "", whose: "" });
@@ -197,6 +200,7 @@ export class Stage {
   finish(how) {
     Object.assign(this, { live: false, how });
     if (how === "stopped") for (const lane of this.both) lane.draw(Infinity);
+    this.#settle();
     this.player.play();
   }
 
@@ -214,6 +218,7 @@ export class Stage {
     const before = this.drafter.next + this.plain.next;
     for (const lane of this.both) if (lane.head) lane.draw(at - lane.offset);
     if (this.drafter.next + this.plain.next !== before) this.#drawn();
+    this.#settle();
     if (this.live || !this.#over) return true;
     if (this.frame.dataset.run === "live") this.#end();
     else if (this.player.playing) this.#upwards();
@@ -221,6 +226,10 @@ export class Stage {
     this.player.playing = false;
     this.#buttons();
     return false;
+  }
+
+  #settle() {
+    for (const { view } of this.both) view.settle();
   }
 
   get #over() {
@@ -237,7 +246,10 @@ export class Stage {
   #drawn() {
     const newest = this.drafter.cycles.at(-1);
     if (this.pinned === null && this.drafter.root.dataset.link === "lost") this.cycle.clear(ALONE_NOW);
-    else if (this.pinned === null) this.#show(newest);
+    else if (this.pinned === null && (!this.player.playing || performance.now() - this.#treeAt > TREE)) {
+      this.#treeAt = performance.now();
+      this.#show(newest);
+    }
     if (inClass) this.levels.show(this.drafter.cycles, this.drafter.all, this.live);
     if (inClass && this.live && this.drafter.ended && !this.plain.cycles.length) this.ran.add(this.drafter, null); // its plain run follows
     this.#buttons();
@@ -376,8 +388,10 @@ export class Stage {
   }
 
   #toggle() {
-    if (this.player.playing) this.#still();
-    else {
+    if (this.player.playing) {
+      this.#still();
+      this.#drawn(); // the newest tree
+    } else {
       this.pinned = this.held = null;
       if (this.#over) this.#still(), this.player.seek(0);
       this.player.play();

@@ -38,6 +38,7 @@ class DeviceLane {
     this.shown.draw(Infinity);
     this.box.classList.add("recorded");
     this.#explain();
+    this.shown.view.settle();
     const { text } = this.shown.view;
     const healed = text.querySelector(".changed"); // what a cut does comes into sight, below whole lines
     new ResizeObserver((_, watcher) => {
@@ -108,6 +109,7 @@ class DeviceLane {
       this.shown.add(data.line);
       this.shown.draw(Infinity);
       this.#explain();
+      this.shown.view.settle();
     }
     this[`on_${data.type.replace(" ", "_")}`]?.(data);
   }

@@ -1,10 +1,13 @@
 """What Live says of speed, and of a run that outlived a reload."""
 
 import json
+from time import sleep
 
+import pytest
 from pytest import approx
 
 from tests.browser.driving import (
+    HOLDS,
     LANE,
     PLAIN,
     RUN,
@@ -20,14 +23,15 @@ from tests.browser.driving import (
 
 ADDRESS, READY = SMALL_RUN, RUN
 BUSY = "this machine was too busy to tell"
-# On a slow machine, a page's settings come later than they are waited for. heard: the headlines.
-IMPATIENT = """{
-  const wait = window.setTimeout;
-  window.setTimeout = (act, ms, ...given) => wait(act, ms === 250 ? 0 : ms, ...given);
+HEARD = """{
   window.heard = new Set();
   new MutationObserver(() => heard.add(document.querySelector("#view .headline")?.innerText))
     .observe(document, { subtree: true, childList: true, characterData: true });
-}"""
+}"""  # all headlines
+IMPATIENT = """{
+  const wait = window.setTimeout;
+  window.setTimeout = (act, ms, ...given) => wait(act, ms === 250 ? 0 : ms, ...given);
+}"""  # settings are not waited for: as if they came late
 ENDS = "words => document.querySelector('#view .headline').innerText.endsWith(words)"
 SAID = {  # of the ratio to plain decoding's speed
     0.8: "Same text, slower: 0.80 × the speed on this prompt (3 runs).",
@@ -42,17 +46,18 @@ SAID = {  # of the ratio to plain decoding's speed
 }
 
 
-def test_a_run_from_before_a_reload_is_not_outdated_while_the_settings_come(open_page):
-    page = open_page(ADDRESS, ready=RUN)
+@pytest.mark.parametrize("late", ["prompt", "address"])
+def test_a_run_from_before_a_reload_is_not_outdated_while_the_settings_come(open_page, late):
+    page = open_page(ADDRESS if late == "address" else "", ready=RUN)
     run(page, STORY)
     words = headline(page)
-    page.add_init_script(IMPATIENT)
+    page.add_init_script(HEARD + (IMPATIENT if late == "prompt" else ""))
+    if late == "address":
+        page.route("**/run/predict*", lambda route: (sleep(0.5), route.continue_()))
     page.reload()
     page.wait_for_selector(f"{LANE}[data-state=done]")
-    page.wait_for_function(
-        "document.querySelector('#prompt textarea').value === 'Tell me a story.'"
-    )
-    page.wait_for_timeout(1000)
+    page.wait_for_function(HOLDS, arg=["#prompt", STORY])
+    page.wait_for_timeout(2000)
     assert page.evaluate("[...heard].filter(Boolean)") == [words]
 
 

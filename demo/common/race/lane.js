@@ -77,14 +77,13 @@ export class Lane {
     this.lines.push({ s, ...line });
   }
 
-  /** Draws all that is due at this second. */
+  /** Draws all that is due at this second; the caller then lets `view.settle` scroll to it. */
   draw(at) {
     if (this.lines[this.next - 1]?.s > at) this.#rewind();
     const from = this.next;
     while (this.lines[this.next]?.s <= at) this.next += 1;
-    if (this.next > from) this.view.take(this.lines.slice(from, this.next));
-    if (!from && this.next === this.lines.length) this.view.text.scrollTop = 0; // whole at once: to be read
-    this.view.edge(); // before other changes: a second layout would take time from a run
+    const atOnce = !from && this.next === this.lines.length;
+    if (this.next > from) this.view.take(this.lines.slice(from, this.next), atOnce);
     if (this.next > from || at === 0) this.#tell();
   }
 

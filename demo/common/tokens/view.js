@@ -79,6 +79,8 @@ export class TokenView {
   #told = null; // the cycle that was pointed at last
   #stretch = null; // offline text that waits for verification
   #holds = false; // whether struck text stays in sight, and the newest does not
+  #follows = false; // whether the newest was in sight
+  #struck = null; // text that the target changed in the newest lines
   #judged = [0, 0]; // offline tokens confirmed and changed since the link was lost
 
   constructor(root, { ariaLabel, pointed = () => {}, chosen = () => {} }) {
@@ -92,21 +94,30 @@ export class TokenView {
   clear() {
     this.#current = this.#stretch = null;
     this.link = this.outcome = this.root.dataset.link = "";
-    this.#holds = false;
+    this.#holds = this.#follows = false;
+    this.#struck = null;
     this.text.replaceChildren();
     this.#point();
   }
 
-  /** Draws lines. Keeps the newest tokens in sight, or those that the target changed. */
-  take(lines) {
+  /** Draws lines; `settle` then scrolls to them, unless a whole text is drawn at once, to be read. */
+  take(lines, atOnce = false) {
     const { text } = this;
-    const follow = text.scrollHeight - text.scrollTop - text.clientHeight < 60;
+    this.#follows = !atOnce && text.scrollHeight - text.scrollTop - text.clientHeight < 60;
     for (const line of lines) this.#draw(line);
+    if (!atOnce && lines.some(({ changed }) => changed)) this.#struck = [...text.querySelectorAll(".replaced")].at(-1);
+  }
+
+  /** Keeps the newest tokens in sight, or those that the target changed. Called once all of a frame is drawn:
+   *  the browser lays out the page for it, which takes time from a run on the same machine. */
+  settle() {
+    const { text } = this;
     const down = (node) => text.scrollTop + node.getBoundingClientRect().top - text.getBoundingClientRect().top - 60;
-    const struck = lines.some(({ changed }) => changed) && [...text.querySelectorAll(".replaced")].at(-1);
     const [alone] = this.root.closest(".class-mode") ? this.#unproved : []; // a lesson asks where it begins
-    if (struck) text.scrollTop = down(struck);
-    else if (follow && !this.#holds) text.scrollTop = alone ? Math.min(down(alone), text.scrollHeight) : text.scrollHeight;
+    if (this.#struck) text.scrollTop = down(this.#struck);
+    else if (this.#follows && !this.#holds) text.scrollTop = alone ? Math.min(down(alone), text.scrollHeight) : text.scrollHeight;
+    [this.#struck, this.#follows] = [null, false];
+    this.edge();
   }
 
   /** Tells the style sheet whether there is more text below, or above. */

@@ -146,16 +146,17 @@ export class Tree {
     this.nodes = [];
   }
 
-  /** Draws a cycle; returns the nodes, each with its group in `drawn`. */
-  draw(cycle, texts) {
-    const { look, room } = this;
+  /** Draws a cycle; returns the nodes, each with its group in `drawn`. room: pixels across, where they are
+   *  known: to ask for them makes the browser lay out the page. */
+  draw(cycle, texts, room = this.room) {
+    const { look } = this;
     const { nodes, rows } = arrange(cycle);
     measure(nodes, texts, look);
     const lefts = columns(nodes, look);
     const width = lefts.at(-1) - look.gap + 2;
     const narrow = look.top > 0 && room > 0 && width * this.#least > room;
     const heads = narrow || !look.top ? [] : this.#heads(nodes, lefts);
-    if (narrow) this.#down(nodes);
+    if (narrow) this.#down(nodes, room);
     else {
       for (const node of nodes) [node.x, node.y] = [lefts[node.level], look.top + node.row * look.row + 2];
       this.size = { width, height: look.top + rows * look.row + 2 };
@@ -182,11 +183,11 @@ export class Tree {
     );
   }
 
-  #down(nodes) {
+  #down(nodes, room) {
     const [widest, deepest] = ["width", "level"].map((name) => Math.max(...nodes.map((node) => node[name])));
-    const by = Math.min(IN[1], Math.max(IN[0], (this.room - widest - 3) / deepest));
+    const by = Math.min(IN[1], Math.max(IN[0], (room - widest - 3) / deepest));
     for (const node of nodes) [node.x, node.y] = [1 + by * node.level, 2 + this.look.row * node.at];
-    this.size = { width: this.room, height: this.look.row * nodes.length + 2 };
+    this.size = { width: room, height: this.look.row * nodes.length + 2 };
   }
 
   // Pixels across its box; 0 in a tab that is not open.
