@@ -11,7 +11,7 @@ from demo.common.methods import VANILLA, label, ordered
 from demo.compare.bench import results, run
 from demo.compare.run import FEWEST, MOST, Comparison, recorded_time, usual
 from demo.engine import Engine, Request
-from demo.results.tab import FIRST, ours
+from demo.results.tab import first
 from demo.session import PRIVATE, Shared, connect, show_results
 from demo.share import load_address, share_fold
 from demo.worker import Stop
@@ -35,14 +35,14 @@ LINKED = NAMES[2:]  # what an address sets; all tabs share the prompt
 
 def build(shared: Shared) -> gr.Textbox:
     engine, made = shared.engine, {"target": shared.target}
-    there = {one.target: one for one in ours() if one.name == FIRST}
+    there = {target: first(target) for target in engine.installed}
     words(f"<p>{ABOUT}</p>", elem_id="compare-intro")
     made["prompt"], go, stop = ask("compare-", "compares", "Compare")
     with gr.Row(equal_height=False, elem_id="compare-how"):
         with gr.Column(scale=3, min_width=300):
             made["methods"] = gr.CheckboxGroup(
                 _named(engine), value=usual(engine), elem_id="compare-methods",
-                label=f"Methods: {FEWEST} to {MOST}", info=_fastest(there.get(engine.first)),
+                label=f"Methods: {FEWEST} to {MOST}", info=_fastest(there[engine.first]),
             )  # fmt: skip
             gr.Checkbox(False, label="Show all methods", elem_id="compare-more")
         with gr.Column(scale=2, min_width=220):

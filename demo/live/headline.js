@@ -74,7 +74,7 @@ function now({ drafter, live, coming, player, written }) {
   if (live && !heard) return coming;
   if (!head) return "Press Run: a drafter guesses, the target checks.";
   if (!live && !player.playing) return cycles.length ? `After cycle ${cycles.length} of ${all.length}.` : "The first call only reads the prompt: nothing is guessed yet.";
-  if (root.dataset.link === "lost") return `The connection is cut: the drafter ${written ? `${drafter.drawn.at(-1).offline?.[3] ? "has ended its answer" : "has reached the run’s length"}, and waits for the target` : "writes on alone, unchecked"}.`;
+  if (root.dataset.link === "lost") return `The connection is cut: the drafter ${written ? `${drafter.atEnd}, and waits for the target` : "writes on alone, unchecked"}.`;
   if (head.method === "vanilla") return "Plain decoding: one word per model call.";
   return "The drafter guesses, the target checks. Underlined words were guessed right.";
 }

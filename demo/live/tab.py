@@ -65,12 +65,11 @@ def build(shared: Shared) -> gr.Textbox:
 def _mean(recorded: Recording | None) -> str:
     """A benchmark's gain of the recorded method, beside the recording's one prompt."""
     about = recorded.trace.about if recorded else {}
-    for one in results.ours():
-        found = one.methods.get(str(about.get("method")), {})
-        gain = found.get("speedup")
-        if gain and (one.name, one.target) == (results.FIRST, about.get("target")):
-            return f"Benchmarks: {gain:.2f} × plain on {many(found['prompts'], 'prompt')}"
-    return ""
+    if not (one := results.first(str(about.get("target")))):
+        return ""
+    found = one.methods.get(str(about.get("method")), {})
+    gain, prompts = found.get("speedup"), many(found.get("prompts", 0), "prompt")
+    return f"Benchmarks: {gain:.2f} × plain on {prompts}" if gain else ""
 
 
 def _drafter(engine: Engine) -> tuple[dict[str, Any], gr.HTML]:

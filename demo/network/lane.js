@@ -189,7 +189,8 @@ class DeviceLane {
     const { waits } = this.#offline;
     const waited = (performance.now() - this.wrote) / 1000;
     const left = Math.max(0, this.patience - waited);
-    if (waits && (this.shown.done(this.most) || waited > 2)) this.#say(`The drafter has come to its end: ${many(waits, "token")} written alone. Restore the connection within ${left.toFixed(0)} s, else the run ends.`);
+    const ended = waits && this.shown.done(this.most);
+    if (ended || (waits && waited > 2)) this.#say(`The drafter ${ended ? this.shown.atEnd : "can write no more"}: ${many(waits, "token")} written alone. Restore the connection within ${left.toFixed(0)} s, else the run ends.`);
   }
 
   on_link_back({ tokens }) {

@@ -36,28 +36,28 @@ def build(_: Shared) -> None:
 
 
 def _recorded(there: list[Recording]) -> None:
-    first = there[0]
-    said = words(texts.headline(first), elem_id="bench-claims")
-    named = [(texts.choice(one, processor()), one.name) for one in there]
-    named[1:] = sorted(named[1:], key=lambda one: texts.HERE not in one[0])
+    one = there[0]
+    said = words(texts.headline(one), elem_id="bench-claims")
+    named = [(texts.choice(each, processor()), each.name) for each in there]
+    named[1:] = sorted(named[1:], key=lambda each: texts.HERE not in each[0])
     choice = gr.Dropdown(
-        named, value=first.name,
+        named, value=one.name,
         label="Settings, each with its highest speed",
         elem_id="bench-recording", filterable=False,
     )  # fmt: skip
     with gr.Row(elem_id="bench-charts"):
-        plots = [_plot(first, name) for name in list(CHARTS)[:2]]
-    named = words(texts.methods(first), elem_classes="note", elem_id="bench-methods")
+        plots = [_plot(one, name) for name in list(CHARTS)[:2]]
+    named = words(texts.methods(one), elem_classes="note", elem_id="bench-methods")
     with gr.Accordion("More charts, all numbers", open=False, elem_id="bench-more"):
         with gr.Row(elem_id="bench-more-charts"):
-            plots += [_plot(first, name) for name in list(CHARTS)[2:]]
+            plots += [_plot(one, name) for name in list(CHARTS)[2:]]
         words(f"<p>{texts.COLUMNS}</p>", elem_classes="note")
         frame = gr.Dataframe(
-            texts.styled(first), interactive=False, label="The numbers in these charts",
+            texts.styled(one), interactive=False, label="The numbers in these charts",
             max_height=420, elem_id="bench-table", elem_classes="wide-table",
             buttons=["copy", "fullscreen"], pinned_columns=1,
         )  # fmt: skip
-    both = words(texts.beside(first), elem_id="bench-paper")
+    both = words(texts.beside(one), elem_id="bench-paper")
     chosen = choice.input(
         updates, choice, [said, *plots, named, frame, both], queue=False,
         trigger_mode="always_last", **PRIVATE,
@@ -90,9 +90,23 @@ def _learning(trained: Row) -> None:
 
 
 def ours() -> list[Recording]:
-    """Our own recordings, the first one to be shown first; in each, the fastest method first."""
-    there = sorted(kept(recordings, []), key=lambda one: (one.name != FIRST, texts.title(one)))
+    """Our own recordings, the first one to be shown first: of the page's own settings, on this
+    server's kind of processor if there is one. In each, the fastest method first."""
+    there = sorted(kept(recordings, []), key=_order)
     return [replace(one, results={**one.results, "methods": _fastest(one)}) for one in there]
+
+
+def _order(one: Recording) -> tuple[bool, bool, str]:
+    given = one.results["settings"]
+    own = (
+        given.get("tree") == "auto" and one.precision == "float32" and not given.get("temperature")
+    )
+    return not (own and texts.near(one, processor())), one.name != FIRST, texts.title(one)
+
+
+def first(target: str) -> Recording | None:
+    """What is shown first of a target."""
+    return next((one for one in ours() if one.target == target), None)
 
 
 def _fastest(found: Recording) -> dict[str, Any]:

@@ -56,21 +56,23 @@ COLUMNS = (
     "prompts with plain decoding’s text. tree: levels, guesses per level and guesses kept. Below "
     "the rows of all prompts, those of each kind."
 )
-HERE = ", this server’s kind of processor"
+HERE = "this server’s kind of processor"
 SHOWN = {  # columns of numbers: how each is written
     "× plain": "{:.2f}", "tokens/s": "{:.1f}", "τ": "{:.2f}", "τ low": "{:.2f}", "τ high": "{:.2f}",
     "tokens/s after the prompt": "{:.1f}", "weights": "{:,.1f} M",
 }  # fmt: skip
 
 
-def title(recording: Recording) -> str:
-    """What sets a recording apart, in plain words."""
+def title(recording: Recording, here: str = "") -> str:
+    """What sets a recording apart, in plain words; here: this server's processor, or ""."""
     given = recording.results["settings"]
     trees = {"auto": "Trees that size themselves", "same": "One tree for all"}
     parts = [trees.get(given.get("tree"), recording.name), recording.precision]
     parts += ["sampled"] * bool(given.get("temperature"))
     known, found = _instructions(recording)
-    if known and "AMX" in found:
+    if near(recording, here):
+        parts += [f"{HERE} ({found}"]
+    elif known and "AMX" in found:
         parts += ["processor with AMX"]
     elif known and "VNNI" not in found:
         parts += [f"older processor ({found.rstrip(')')})"]
@@ -78,14 +80,18 @@ def title(recording: Recording) -> str:
 
 
 def choice(recording: Recording, here: str = "") -> str:
-    """The title, and the method with the highest speed; marked if its processor is of the kind
-    `here`."""
-    drafting, (known, kind) = drafters(recording), _instructions(recording)
-    name = title(recording) + HERE * bool(known and here.endswith(f"({kind}"))
+    """The title, and the method with the highest speed. here: this server's processor."""
+    drafting, name = drafters(recording), title(recording, here)
     if not drafting:
         return name
     best = max(drafting, key=lambda name: drafting[name]["speedup"])
     return f"{name}: {label(best)} {_over(drafting, [best])}"
+
+
+def near(recording: Recording, here: str) -> bool:
+    """Whether its processor has the newest instructions of the one that is named `here`."""
+    known, kind = _instructions(recording)
+    return bool(known and here.endswith(f"({kind}"))
 
 
 def _instructions(recording: Recording) -> tuple[str, str]:
@@ -202,7 +208,10 @@ def conclusion(recording: Recording) -> list[str]:
         "faster than it is alone" if ahead.startswith(":") else f"{gains} as fast as it is alone"
     )
     pays = f"Guessing ahead makes the target {faster}"
-    if set(paces) != {1}:
+    if set(paces) == {0, 1}:
+        pays = f"Guessing ahead makes the target faster with {paces[1]} of "
+        pays += f"{many(len(order), 'method')} ({gains} plain decoding’s speed)"
+    elif set(paces) != {1}:
         pays = f"Guessing ahead does not always pay: of {many(len(order), 'method')} here, "
         pays += f"{listed(counted)} ({gains} plain decoding’s speed)"
     same = all(found.get("identical_to_vanilla") == 1 for found in drafting.values())

@@ -188,7 +188,7 @@ def test_cut_while_text_streams_the_drafter_goes_on_and_the_text_heals(page):
     for _ in both_themes(page):
         assert can_be_read(page, f"{TEXT} .offline .mark", "#net-cut", "#net-status .status-line")
         keep_picture(page, "network-cut")
-    wait_for_status(page, "The drafter has come to its end: ", "net-")
+    wait_for_status(page, "The drafter has reached the run’s length: ", "net-")
     before = page.locator("#net-bar").bounding_box()
     page.click(RESTORE)
     page.wait_for_selector(STATE.format("idle"))

@@ -144,6 +144,11 @@ export class Lane {
     return Boolean(offline?.[3]) || at - this.drawn.find((line) => "first" in line)?.at + 1 >= most;
   }
 
+  /** Why it then writes no more. */
+  get atEnd() {
+    return this.drawn.at(-1)?.offline?.[3] ? "has ended its answer" : "has reached the run’s length";
+  }
+
   /** Tokens per call after the prompt’s. */
   get tau() {
     const lengths = this.cycles.map(written);

@@ -11,6 +11,7 @@ from demo.common.figures import recorded_tree
 from demo.common.tokens.view import Feed
 from demo.inside.view import packed
 from demo.live.measure import figures as live
+from demo.results import tab
 from demo.results.table import (
     beside,
     choice,
@@ -126,6 +127,7 @@ SAME = "Every text is the target’s own."
         ({"moa_n0": ran(0.8), "ngram": ran(1.08), "moa_n0+ngram": ran(0.9)},
          "N-gram lookup", ["MoA N=0 reaches 0.80 ×.", "For use: N-gram lookup (1.08 ×).", SAME]),
         ({"eagle2": ran(1.2)}, "", [SAME]),
+        ({"eagle2": ran(1.2), "ngram": ran(1.4), "medusa": ran(1.03)}, "N-gram lookup", [SAME]),
     ],
 )  # fmt: skip
 def test_the_conclusion_says_whether_drafting_pays(methods, fastest, said):
@@ -135,6 +137,11 @@ def test_the_conclusion_says_whether_drafting_pays(methods, fastest, said):
     counts = re.search(r"of (\d+) methods? here, (.+) \(", whole)
     if counts:
         assert sum(map(int, re.findall(r"\d+", counts[2]))) == int(counts[1]) == len(gains)
+    elif few := re.search(r"faster with (\d+) of (\d+) methods", whole):
+        assert (int(few[1]), int(few[2])) == (
+            sum(one > 1.05 for one in found_in(methods)),
+            len(gains),
+        )
     assert ("Guessing ahead makes the target " in whole) == (not counts)
     assert f"{ends} ×" in whole or " alone " in fastest
     named = any(word in fastest for word in (" are ", " alone "))
@@ -155,11 +162,23 @@ def test_a_choice_names_the_method_with_the_highest_speed():
     found = recording(vanilla=ran(1), moa_n0=ran(1.2), eagle2=ran(1.3), hf={**ran(2), "tree": None})
     assert choice(found) == f"{title(found)}: EAGLE-2 1.30 ×"
     found.results["machine"]["processor"] = "A Chip (AVX2)"
-    for here, mark in (
-        ("Another Chip (AVX2)", ", this server’s kind of processor"), ("A Chip (AMX_INT8)", ""),
-        ("A Chip", ""),
-    ):  # fmt: skip
-        assert choice(found, here) == f"{title(found)}{mark}: EAGLE-2 1.30 ×"
+    for here, mark in {
+        "Another Chip (AVX2)": "this server’s kind of processor",
+        "A Chip (AMX_INT8)": "older processor", "A Chip": "older processor",
+    }.items():  # fmt: skip
+        assert choice(found, here).endswith(f", {mark} (AVX2): EAGLE-2 1.30 ×")
+
+
+def test_the_first_one_is_of_this_servers_kind_of_processor(monkeypatch):
+    made = [(tab.FIRST, "auto", "A Chip"), ("Other trees", "same", "A Chip (AVX2)"),
+            ("Older", "auto", "A Chip (AVX2)"), ("Newer", "auto", "A Chip (AMX_INT8)")]  # fmt: skip
+    there = [recording(name, processor=kind) for name, _, kind in made]
+    for one, (_, tree, _) in zip(there, made, strict=True):
+        one.results["settings"]["tree"] = tree
+    monkeypatch.setattr(tab, "recordings", lambda: there)
+    for here, name in {"AVX2": "Older", "AMX_INT8": "Newer", "NEON": tab.FIRST}.items():
+        monkeypatch.setattr(tab, "processor", lambda here=here: f"My Chip ({here})")
+        assert tab.first("tiny").name == tab.ours()[0].name == name
 
 
 def test_the_papers_figures_are_apart_and_without_the_flagged_cells():
