@@ -23,7 +23,8 @@ READ = (
     "<p>Rows are tokens; a stronger colour is a larger share. <b>LSA</b>, layer self-attention, "
     "sums up each token’s layers in one memory. <b>CA</b>, cross-attention, reads these memories; "
     "each of its heads looks in its own way. The newest token has no row: the target has not read "
-    "it yet. Other tokens without a row, such as the chat template’s, are “others”.</p>"
+    "it yet. In CA, “others” are earlier tokens and the chat template’s; the row below them is the "
+    "one of these that is read most.</p>"
 )
 Pair = tuple[Trace, Trace | None]  # a run, and another method's run of the same prompt
 ASK = (

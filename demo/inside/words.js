@@ -11,7 +11,7 @@ export function sentence(cycle, texts) {
   if (!drafted) return `Nothing was drafted: the target wrote ${bonus} by itself.`;
   const accepted = cycle.path.map((node) => texts[cycle.tokens[node]]).join("");
   const kept = cycle.path.length
-    ? `${cycle.path.length} accepted (${quoted(accepted.trimStart() || accepted)}); the target’s own ${bonus} is the bonus.`
+    ? `${cycle.path.length} accepted (${quoted(accepted.trimStart() || accepted)}); then ${bonus}, the target’s own.`
     : `none accepted: the target wrote ${bonus} instead, as without a drafter.`;
   const cut = cycle.path.length + 1 - cycle.emitted;
   const end = cut ? ` The run ended here, so ${many(cut, "token")} ${cut === 1 ? "was" : "were"} dropped.` : "";
@@ -22,7 +22,7 @@ const verdicts = {
   root: "the newest token, already certain: the tree grows below it",
   accepted: "accepted guess",
   rejected: "rejected guess",
-  bonus: "bonus: the target’s own token",
+  bonus: "the target’s own token",
 };
 
 // Why a node was rejected: the target said something else there, or its parent was already wrong.

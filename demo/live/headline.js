@@ -6,7 +6,7 @@ import { depths } from "./cycle.js";
 import { figure, perSecond } from "../common/race/lane.js";
 import { ENDINGS } from "../common/tokens/view.js";
 
-const AUTO = "trees that size themselves"; // by measured times
+const AUTO = "trees that size themselves";
 
 /** The headline, in parts. Nothing is claimed before the end, and then only what is known. */
 export function headline(stage) {
@@ -35,7 +35,7 @@ export function costs(stage) {
 /** How the run ended, and with what it was drafted. */
 export function remarks({ drafter, complete, earlier, mean }) {
   if (drafter.view.link && drafter.root.dataset.link !== "lost") return [];
-  const by = drafter.head?.by.replace(`${drafter.head.label}, `, "").replace(AUTO, `${AUTO}, so calls vary`);
+  const by = drafter.head?.by.replace(`${drafter.head.label}, `, "").replace(AUTO, "as many guesses as pay, so calls vary");
   const easy = complete && repeated(drafter.view.written) > 0.25 && "The text repeats itself"; // its speed says little
   const before = earlier && complete && earlier !== drafter.calls && `${earlier} calls in the run before`;
   return [easy, complete && mean, by, before, ENDINGS[drafter.ended?.end]].filter(Boolean);

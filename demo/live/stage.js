@@ -84,7 +84,7 @@ export class Stage {
       ["confirmed", seen(".confirmed")], ["changed", seen(".changed")],
     ].map(([kind, counted]) => [add(sample(kind), " ", el("b")), counted]);
     const [right, wrong, own, ...alone] = this.key.map(([node]) => node);
-    this.rest = el("small", "", "mostly alternatives", { title: "For each place, at most one guess can be right." });
+    this.rest = el("small", "", " mostly alternatives", { title: "For each place, at most one guess can be right." });
     add(wrong, this.rest, rejected);
     this.edge = add(el("li", "ends"), el("span", "edge"), " ends a model call");
     const legend = add(el("ul", "legend"), right, wrong, own, this.edge, ...alone);
@@ -421,7 +421,7 @@ export class Stage {
     this.back.disabled = !this.#where;
     this.on.disabled = this.#where >= all;
     this.play.disabled = !all;
-    const shown = this.pinned === null && this.drafter.ended ? `${many(all + 1, "call")}: prompt + ${many(all, "cycle")}` : `cycle ${this.pinned ?? this.drafter.cycles.length} of ${all}`;
+    const shown = this.pinned === null && this.drafter.ended ? `${many(all + 1, "call")}: prompt + ${many(all, "cycle")}` : `cycle ${this.#where} of ${all}`;
     this.count.textContent = all ? shown : "";
   }
 

@@ -23,8 +23,7 @@ PLACES = {-1: "behind", 0: "level with", 1: "ahead of"}
 NOTES = {  # below each chart: how to read it
     "speed": (
         "Whole runs, the prompt’s call included. Dotted: plain decoding. After an arrow: with "
-        "n-gram lookup. Methods within 5\u00a0% of each other are level; of several passes, those "
-        "whose slowest and fastest pass (a thin line) overlap."
+        "n-gram lookup. A thin line: from the slowest pass to the fastest."
     ),
     "tau": (
         "Tokens (words or parts of words) that one call of the model brings on average; alone, it "
@@ -42,7 +41,7 @@ METHODS = (
 )
 SETTINGS = (
     " <b>Settings</b>: trees of as many guesses as pay off in each cycle, or of equally many for "
-    "all methods; the target’s numbers in float32 or int8, which is faster; sampled: words drawn "
+    "all methods; the target’s numbers in float32 or int8; sampled: words drawn "
     "at random."
 )
 TANDEM = (
@@ -56,6 +55,8 @@ COLUMNS = (
     "prompts with plain decoding’s text. tree: levels, guesses per level and guesses kept. Below "
     "the rows of all prompts, those of each kind."
 )
+DRAWN = "Words are drawn at random: texts differ, but each word is as likely as in plain decoding."
+LEVEL = {False: "within 5\u00a0%", True: "their passes overlap"}  # whether there are several passes
 HERE = "this server’s kind of processor"
 SHOWN = {  # columns of numbers: how each is written
     "× plain": "{:.2f}", "tokens/s": "{:.1f}", "τ": "{:.2f}", "τ low": "{:.2f}", "τ high": "{:.2f}",
@@ -212,7 +213,7 @@ def conclusion(recording: Recording) -> list[str]:
         pays = f"Guessing ahead makes the target faster with {paces[1]} of "
         pays += f"{many(len(order), 'method')} ({gains} plain decoding’s speed)"
     elif set(paces) != {1}:
-        pays = f"Guessing ahead does not always pay: of {many(len(order), 'method')} here, "
+        pays = f"Guessing ahead does not always pay: of {many(len(order), 'method')} that draft, "
         pays += f"{listed(counted)} ({gains} plain decoding’s speed)"
     same = all(found.get("identical_to_vanilla") == 1 for found in drafting.values())
     sentences = [
@@ -220,6 +221,7 @@ def conclusion(recording: Recording) -> list[str]:
         _ranked(drafting, mine, alone) if mine else "",
         _joined(drafting, order, alone),
         "Every text is the target’s own." * same,
+        DRAWN * bool(recording.results["settings"].get("temperature")),
         by_kind(recording, mine),
     ]
     return [*filter(None, sentences)]
@@ -307,7 +309,7 @@ def beside(recording: Recording | None = None) -> str:
 <table class="beside"><thead><tr><th rowspan="2">Method</th><th colspan="2">Here</th>
 <th colspan="2">In the paper</th></tr><tr>{"<th>× plain</th><th>τ</th>" * 2}</tr></thead>
 <tbody>{rows}</tbody></table>
-<p class="note">{"–: not measured here. " * ("<td>–</td>" in rows)}× plain: speed over plain
+<p class="note">{"–: not in this recording. " * ("<td>–</td>" in rows)}× plain: speed over plain
 decoding’s on the same machine, so compare methods, not machines.</p>
 <details class="note"><summary>Where the paper’s figures are from</summary><p>Not measured here:
 {escape(paper.target)}, {escape(paper.settings)}; hardware {escape(paper.hardware)}. Means of its
@@ -321,7 +323,8 @@ def headline(recording: Recording) -> str:
     date, commit, command = (recording.results[key] for key in ("date", "commit", "command"))
     return (
         f'<div class="record-claims"><p class="conclusion">{escape(first)}</p><ul>{points}</ul>'
-        f'<p class="note">{escape(made(recording))} One text at a time (batch 1).</p>'
+        f'<p class="note">{escape(made(recording))} One text at a time (batch 1). '
+        f"Level: {LEVEL[recording.results['settings']['repeat'] > 1]}.</p>"
         f"<details><summary>How it was measured</summary>"
         f"<p>Recorded {escape(date[:10])}, commit {escape(commit)}. Compare speeds "
         f'within one recording only.</p><pre tabindex="0">{escape(command)}</pre>'

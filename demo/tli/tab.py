@@ -188,7 +188,8 @@ def advice_html(found: Recording | None = None, sized: Recording | None = None) 
         pays = first == min(times) and f"borrowing {'more ' * bool(first)}layers {how}"
         whole = pays or f"{NTH.format(first)} is enough"
         each = each.replace("×", "× plain decoding’s speed", 1)
-        said = f"{whole}: {each} (within 5\u00a0% is level)"
+        alike = f"{listed([*map(NTH.format, level)])} are level, within 5\u00a0%"
+        said = f"{whole}: {each} ({alike})"
     else:
         each = f"{min(times.values()):.2f} to {max(times.values()):.2f}"
         said = f"it hardly matters: every N is {each} {over}"

@@ -221,7 +221,7 @@ def test_arrow_keys_move_between_nodes_of_the_tree(page, known):
     assert "the newest token" in tip.inner_text()
     page.keyboard.press("ArrowRight")
     name = "document.activeElement.getAttribute('aria-label')"
-    assert "bonus" in page.evaluate(name) and cycle(page) == place
+    assert "the target’s own token" in page.evaluate(name) and cycle(page) == place
     page.keyboard.press("ArrowDown")
     assert "rejected guess" in page.evaluate(name) and "; level 1;" in page.evaluate(name)
     assert "rejected guess" in tip.inner_text()

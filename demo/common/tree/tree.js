@@ -4,9 +4,9 @@ import { ends, shape, withAttributes } from "../static/dom.js";
 // that it reads as text; a first child stands on its parent's row, its siblings below. Where that is
 // too wide, each node has a row of its own, set in by its level, the accepted path first.
 // row: px from one row to the next; box: height of a node; gap: between two levels; top: room for the
-// levels' names, 0 for none; longest: characters of a token that are drawn; numbers: with odds.
-export const WIDE = { row: 30, box: 24, gap: 20, top: 28, longest: 16, font: 13, pad: 9, numbers: true };
-export const SMALL = { row: 25, box: 20, gap: 16, top: 0, longest: 12, font: 12, pad: 6, numbers: false };
+// levels' names, 0 for none; longest: characters of a token that are drawn; numbers: with odds; whose: words before the target's.
+export const WIDE = { row: 30, box: 24, gap: 20, top: 28, longest: 16, font: 13, pad: 9, numbers: true, whose: "target " };
+export const SMALL = { row: 25, box: 20, gap: 16, top: 0, longest: 12, font: 12, pad: 6, numbers: false, whose: "" };
 const LEAST = 11; // px of letters: smaller ones are hard to read
 const IN = [4, 22]; // px by which a level is set in, least and most
 const FAMILY = "IBM Plex Sans"; // of the letters, to measure them
@@ -79,6 +79,7 @@ function measure(nodes, texts, look) {
   for (const node of nodes) {
     node.label = short(texts[node.token], look.longest);
     if (!look.numbers) node.number = "";
+    else if (node.kind === "bonus") node.number = look.whose + node.number;
     const small = node.number ? 7 + widthOf(node.number, look.font - 2) : 0;
     node.width = Math.max(look.box + 4, widthOf(node.label, look.font) + small + 2 * look.pad);
   }
@@ -177,7 +178,7 @@ export class Tree {
 
   #heads(nodes, lefts) {
     const drafted = Math.max(0, ...nodes.filter(({ kind }) => kind !== "bonus").map(({ level }) => level));
-    const name = (level) => (level > drafted ? "bonus" : level ? `level ${level}` : "root");
+    const name = (level) => (level > drafted ? "target" : level ? `level ${level}` : "root");
     return lefts.slice(0, -1).map((left, level) =>
       shape("text", { class: level > drafted ? "head bonus" : "head", x: left + 2, y: 14 }, name(level)),
     );

@@ -13,6 +13,7 @@ from demo.inside.view import packed
 from demo.live.measure import figures as live
 from demo.results import tab
 from demo.results.table import (
+    DRAWN,
     beside,
     choice,
     conclusion,
@@ -134,7 +135,7 @@ def test_the_conclusion_says_whether_drafting_pays(methods, fastest, said):
     gains = [f"{one:.2f}" for one in sorted(found_in(methods))]
     ends = " to ".join(dict.fromkeys((gains[0], gains[-1])))
     whole, *points = conclusion(recording(**methods))
-    counts = re.search(r"of (\d+) methods? here, (.+) \(", whole)
+    counts = re.search(r"of (\d+) methods? that draft, (.+) \(", whole)
     if counts:
         assert sum(map(int, re.findall(r"\d+", counts[2]))) == int(counts[1]) == len(gains)
     elif few := re.search(r"faster with (\d+) of (\d+) methods", whole):
@@ -150,6 +151,14 @@ def test_the_conclusion_says_whether_drafting_pays(methods, fastest, said):
     both = {"moa_n0", "vanilla"} <= methods.keys()
     kinds = "By kind of prompt, MoA N=0 has 1.17 × (b) to 1.18 × (a)."
     assert points == [*said, *[kinds] * both]
+
+
+def test_level_is_explained_as_it_was_measured_and_so_is_sampling():
+    for repeat, rule in {1: "within 5\u00a0%", 2: "their passes overlap"}.items():
+        found = recording(vanilla=ran(1), moa_n0=ran(1.2, same=0.5))
+        found.results["settings"] |= {"repeat": repeat, "temperature": 1.0}
+        assert f"Level: {rule}." in headline(found) and DRAWN in headline(found)
+    assert DRAWN not in headline(recording(vanilla=ran(1), moa_n0=ran(1.2)))
 
 
 def test_without_drafting_there_is_no_conclusion():
