@@ -163,7 +163,7 @@ function gain(stage) {
   if (busy(stage)) return `${brings}, but with its guesses takes longer than a plain one.`;
   if (own <= alone) return `${brings}.`;
   const [each, before] = [own, alone].map((ms) => ms.toFixed(0));
-  return `After the prompt, a call with guesses takes ${each} ms for ${tau.toFixed(2)} tokens, so ${(own / tau).toFixed(0)} ms a token; without guesses, ${before}.`;
+  return `Fewer calls, but slower ones: after the prompt, ${each} ms for ${tau.toFixed(2)} tokens, so ${(own / tau).toFixed(0)} ms a token; without guesses, ${before}.`;
 }
 
 // Milliseconds of a call, over a whole run.

@@ -23,9 +23,8 @@ from moa_core.link.emulator import PRESETS
 
 ID, TITLE = "network", "Network"
 INTRO = (
-    "<p>The <b>drafter</b> runs in your browser, the larger <b>target</b> on the server (in Live, "
-    "both run there at first). Cut off, the drafter writes on alone; the target checks that text "
-    "later.</p>"
+    "<p>The <b>drafter</b> runs in your browser, the larger <b>target</b> on the server. Cut off, "
+    "the drafter writes on alone; the target checks that text later.</p>"
 )
 TRIPS = (
     '<p class="conclusion"></p><p class="streams"></p><details class="trips" open>'

@@ -43,12 +43,12 @@ export function mount({ element, props: { runs, trip: first, check: [alone, some
     const saved = runs.at(-3)[1] - runs[0][1];
     const pays = saved > 0 ? `it saves time from round trips of ${Math.ceil((1000 * (ours - away[0] - each + away.at(-3))) / saved)} ms` : "it never saves time";
     const told = rough ? "The server was busy, so times are rough."
-      : `Computed: ${seconds(ours)} with ${drafter} instead of ${seconds(each)} with a trip for each token.${ours > each ? ` Guessing is slower: ${pays}.` : ""}`;
+      : `Computed. A round trip for each call: ${seconds(ours)} with ${drafter}, ${seconds(each)} without one.${ours > each ? ` Guessing is slower: ${pays}.` : ""}`;
     whose.textContent = before;
     bars.classList.toggle("rough", rough);
     const gains = !rough && ours < both;
     said.textContent = `A drafter on your side ${gains ? "saves time, and it writes" : "is for cuts: it writes"} on without the server, though mostly wrong. A stream ${gains || rough ? "stops" : "is faster, but stops"} at a cut.`;
-    streams.textContent = `${few}${told}${rough ? "" : ` Streamed by the server: ${seconds(stream)}, with a drafter there ${seconds(both)}.`}`;
+    streams.textContent = `${few}${told}${rough ? "" : ` A stream from the server: ${seconds(stream)}, with a drafter there ${seconds(both)}.`}`;
     const bar = (kind, value) => el("span", `bar ${kind}`, "", { style: `width: ${(100 * value) / Math.max(...whole)}%` });
     bars.replaceChildren(...runs.flatMap(([name, calls, target, drafting], at) => [
       add(el("p"), el("b", "", seconds(whole[at])), ` ${name}: ${many(calls, "round trip")} × ${trip.value} ms = ${seconds(away[at])}, ${seconds(target)} in the target${drafting ? `, ${seconds(drafting)} in the drafter` : ""}`),

@@ -121,7 +121,7 @@ def test_the_whole_of_it_is_on_one_screen_and_one_plain_run_follows(page):
     assert ("Plain decoding: " in bars) == (BUSY not in headline(page)) and " ms, for " in bars
     tau = (60 - 1) / (calls - 1)
     costs = page.inner_text("#view .costs")
-    takes = r"After the prompt, a call with guesses takes \d+ ms for "
+    takes = r"Fewer calls, but slower ones: after the prompt, \d+ ms for "
     each = r"so \d+ ms a token; without guesses, \d+\."
     brings = f"{tau:.2f} tokens"
     busy = f"A call brings {brings}, not 1, but with its guesses takes longer than a plain one."

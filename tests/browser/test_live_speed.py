@@ -133,6 +133,6 @@ def test_calls_that_take_no_longer_tell_of_a_busy_machine(page):
     run(page, STORY)
     for change, busy in ((equal, 1), (steady, 0), (unsteady, 1), (late, 1)):
         reload_changed(page, change)
-        page.wait_for_selector("#view .costs:text-matches('(brings|takes) .* tokens')")
+        page.wait_for_selector("#view .costs:text-matches('(brings|prompt, ).* tokens')")
         assert (page.locator(told).count() > 0) == busy
         assert (f"Speed: {BUSY}." in headline(page)) == busy

@@ -130,11 +130,9 @@ def test_what_a_drafter_saves_is_computed_for_a_round_trip_of_the_visitors(page)
         assert page.inner_text("#net-trips .whose") == "Recorded without a cut:"
         said = page.inner_text("#net-trips .streams")
         assert said.startswith(f"Recorded: {ours} round trips instead of {plain}")
-        computed = (
-            f"{drafted} with a drafter on your side instead of {each} with a trip for each token."
-        )
+        computed = f"each call: {drafted} with a drafter on your side, {each} without one."
         assert computed in said
-        assert said.endswith(f" Streamed by the server: {stream}, with a drafter there {both}.")
+        assert said.endswith(f" A stream from the server: {stream}, with a drafter there {both}.")
         if seconds(drafted) != seconds(both):
             faster = "A stream is faster, but stops at a cut." in page.inner_text(
                 "#net-trips .conclusion"
