@@ -7,6 +7,7 @@ import { figure, perSecond } from "../common/race/lane.js";
 import { ENDINGS } from "../common/tokens/view.js";
 
 const AUTO = "trees that size themselves";
+const OTHER = `The recording has other times: of another machine, with ${AUTO}.`;
 
 /** The headline, in parts. Nothing is claimed before the end, and then only what is known. */
 export function headline(stage) {
@@ -41,20 +42,21 @@ export function remarks({ drafter, complete, earlier, mean }) {
   return [easy, complete && mean, by, before, ENDINGS[drafter.ended?.end]].filter(Boolean);
 }
 
-/** In sentences: how many guesses were right, how far ahead, what that saved, what it cost, what a cut did, and the rival. */
+/** In sentences: how many guesses were right, how far ahead, what that saved, what it cost, what a cut did,
+ *  the rival, and how the recording differs from an own run. */
 export function summary(stage) {
   const { drafter } = stage;
   const [right, wrong] = drafter.guesses;
   const saved = drafter.ended ? plainly([...calls(stage), ...text(stage)]).replace(/\.? ?$/, ".") : "";
   const guesses = `A wrong guess costs time, but changes no word: ${right} of ${right + wrong} guesses were right, at most one for each place.`;
-  return [right + wrong && guesses, ahead(drafter) || stage.ahead, saved, gain(stage), healed(drafter) || (stage.mended && `After your cut: ${stage.mended.replace(/^./, (first) => first.toLowerCase())}`), rivalry(stage) || stage.rivalry].filter(Boolean);
+  return [right + wrong && guesses, ahead(drafter) || stage.ahead, saved, gain(stage), healed(drafter) || (stage.mended && `After your cut: ${stage.mended.replace(/^./, (first) => first.toLowerCase())}`), rivalry(stage) || stage.rivalry, stage.frame.dataset.run === "done" && OTHER].filter(Boolean);
 }
 
 /** How far ahead guesses were right; "" where most trees have fewer than three levels. */
 export function ahead({ all }) {
   const kept = (level) => all.filter(({ tree }) => tree?.path.length >= level).length;
   const deep = all.filter(({ tree }) => Math.max(...depths(tree)) >= 3).length > 0.8 * all.length;
-  return deep && kept(1) ? `Far ahead, guesses get worse: the next token was right in ${kept(1)} of ${many(all.length, "call")}, the next three all right in ${kept(3)}.` : "";
+  return deep && kept(1) ? `Far ahead, few are right: the next token was right in ${kept(1)} of ${many(all.length, "call")}, the next three all right in ${kept(3)}.` : "";
 }
 
 /** Tokens and time of a call against EAGLE-2's, and which was faster; "" before both were measured. */

@@ -104,7 +104,9 @@ def test_in_class_there_is_what_a_lesson_needs(open_page):
     run(page)
     press(page, "Show answer")
     words = [headline(page), page.inner_text("#view .costs")]
-    wrong, *ahead, saved, costs, rival = page.locator(".class-picture li").all_inner_texts()
+    *told, other = page.locator(".class-picture li").all_inner_texts()
+    assert other.startswith("The recording has other times: ")
+    wrong, *ahead, saved, costs, rival = told
     assert rival.startswith("In the recording, MoA N=0 against EAGLE-2: ")
     right = page.locator(f"{TEXT} .accepted").count()
     kept = [len(line["tree"]["path"]) for line in page.evaluate(LINES) if line.get("tree")]
