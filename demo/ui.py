@@ -13,7 +13,7 @@ from starlette.routing import Mount, Route
 from demo.access import signed_in
 from demo.common.controls import carry
 from demo.common.elements import call, component, say, status_line
-from demo.common.scripts import Scripts, modules
+from demo.common.scripts import Scripts, modules, tracker
 from demo.common.theme import CSS, style_sheet, theme
 from demo.compare import tab as compare
 from demo.device.endpoint import EACH, Device
@@ -117,6 +117,7 @@ def launch_options(engine: Engine) -> dict[str, Any]:
     card = ASSETS / "models" / "README.md"
     routes = [
         Mount("/demo", Scripts()), Stage(engine, signed_in).route(),
+        Route("/assets/statustracker-{rest}.js", tracker),
         Route(f"/{tli.CARD}", lambda _: FileResponse(card, media_type="text/plain")),
     ]  # fmt: skip
     if not engine.borrows:

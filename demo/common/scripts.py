@@ -4,7 +4,9 @@ import re
 from pathlib import Path
 from typing import Any
 
+import gradio as gr
 from starlette.exceptions import HTTPException
+from starlette.requests import Request
 from starlette.responses import Response
 from starlette.staticfiles import StaticFiles
 
@@ -12,6 +14,8 @@ from demo.common.theme import DEMO
 
 IMPORT = re.compile(r'^import (?:\{([^}]*)\} from )?"(\.[^"]+)";\n', re.M)
 EXPORT = re.compile(r"^export (?=(?:async )?(?:const|function|class)\*? (\w+))", re.M)
+GRADIO = Path(gr.__file__).parent / "templates" / "frontend" / "assets"
+SECONDS = "((act) => setTimeout(act, 1000))"
 
 
 class Scripts(StaticFiles):
@@ -26,6 +30,16 @@ class Scripts(StaticFiles):
         response = await super().get_response(path, scope)
         response.headers["Cache-Control"] = "no-cache"
         return response
+
+
+def tracker(request: Request) -> Response:
+    """gradio's loading screen, with a timer that ticks once a second: in gradio 6.31, it asks for
+    60 frames a second as long as the page is open, which takes time from runs on this machine."""
+    path = GRADIO / f"statustracker-{request.path_params['rest']}.js"
+    if not path.is_file():
+        raise HTTPException(404)
+    text = path.read_text("utf-8").replace("window.requestAnimationFrame", SECONDS)
+    return Response(text, media_type="text/javascript")
 
 
 def modules(first: str) -> list[str]:

@@ -47,6 +47,16 @@ UNHEARD = """lane => {
     document.querySelector("#stop").click();
   }).observe(lane, { attributes: true });
 }"""
+FRAMES = """{
+  const ask = window.requestAnimationFrame.bind(window);
+  window.asked = 0;
+  window.requestAnimationFrame = (act) => { window.asked += 1; return ask(act); };
+}"""
+ASKED = """async () => {
+  const before = asked;
+  await new Promise((done) => setTimeout(done, 1000));
+  return asked - before;
+}"""
 FORBIDDEN = """Object.defineProperty(window, "sessionStorage", {
   get() { throw new DOMException("", "SecurityError"); },
 });"""
@@ -270,6 +280,17 @@ def test_no_plain_run_follows_a_stop_that_came_too_late(open_page):
     page.wait_for_selector(f"{PLAIN} .state:has-text('Not run')")
     finish(page)
     assert page.inner_text(f"{PLAIN} .state") == "Not run: stopped."
+
+
+def test_a_page_at_rest_draws_nothing(open_page):
+    page = open_page(ADDRESS, ready=RUN)
+    run(page)
+    page.add_init_script(FRAMES)
+    page.reload()
+    page.wait_for_selector(f"{LANE}[data-state=done]")
+    assert page.evaluate("asked")
+    # gradio's loading screen comes to its end.
+    assert any(page.evaluate(ASKED) < 5 for _ in range(10))
 
 
 def test_a_browser_that_may_keep_nothing_runs_all_the_same(window, app):
