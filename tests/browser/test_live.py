@@ -118,7 +118,7 @@ def test_the_whole_of_it_is_on_one_screen_and_one_plain_run_follows(page):
     assert 1 < calls < plain == 60
     assert page.evaluate(KEPT) == page.evaluate(KEPT, PLAIN)
     assert page.locator("#view [data-figure=speedup]").count() == 0  # nothing was measured
-    if headline(page).endswith(f"Same text. Speed: {BUSY}."):
+    if BUSY in headline(page):
         assert page.locator("#view .lane [data-figure=rate]").count() == 0  # else one compares them
     else:
         ours, theirs = (figure(page, "rate", lane) for lane in (LANE, PLAIN))

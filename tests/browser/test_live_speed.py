@@ -135,4 +135,5 @@ def test_calls_that_take_no_longer_tell_of_a_busy_machine(page):
         reload_changed(page, change)
         page.wait_for_selector("#view .costs:text-matches('(brings|prompt, ).* tokens')")
         assert (page.locator(told).count() > 0) == busy
-        assert (f"Speed: {BUSY}." in headline(page)) == busy
+        assert headline(page).endswith(f"Speed: {BUSY}. Press Measure speed.") == busy
+        assert (page.locator("#view .lane [data-figure=rate]").count() == 0) == busy
