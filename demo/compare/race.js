@@ -17,6 +17,11 @@ export function mount({ element, props, watch }) {
   const root = element.firstElementChild;
   const note = el("p", "note");
   const play = button("quiet-button play", "Play", () => (player.playing ? pause() : start()));
+  const long = button("quiet-button", "Show whole texts", () => {
+    const on = texts.classList.toggle("long");
+    long.textContent = on ? "Show less" : "Show whole texts";
+    draw(player.at);
+  });
   const tracks = el("ol", "tracks");
   const texts = el("div", "texts");
   const clock = el("span", "count");
@@ -25,7 +30,7 @@ export function mount({ element, props, watch }) {
   let lanes = []; // {lane, fill, place}
   let race = null; // what is shown
   let finish = 0; // seconds of the slowest lane
-  add(root, el("p", "note", "A shorter bar took less time."), tracks, note, add(el("div", "bar"), play, clock, legend), texts);
+  add(root, el("p", "note", "A shorter bar took less time."), tracks, note, add(el("div", "bar"), play, long, clock, legend), texts);
 
   function bar({ label, colour, seconds: took, range, over, tau, call }, longest) {
     const place = el("span", "place");

@@ -109,6 +109,11 @@ def check_race(page):
     assert all(hostile in ended[0] for hostile in HOSTILE) and race.locator(".text b").count() == 0
     for kind in ("accepted", "rejected", "bonus"):
         assert race.locator(f".text [data-token={kind}]").count() > 3
+    for press, whole in (("Show whole texts", True), ("Show less", False)):
+        race.get_by_role("button", name=press).click()
+        for text in race.locator(".text").all():
+            assert text.evaluate("one => one.scrollHeight <= one.clientHeight") == whole
+        assert race.locator(".lane.more").count() == (0 if whole else 3)
     assert "One run each" in page.inner_text("#compare-verdict")  # so there are no places
     assert not any(race.locator(".place").all_inner_texts())
     assert {bar for bar, _ in page.evaluate(BARS)} == {1}  # all have come to the end

@@ -192,6 +192,7 @@ def test_cut_while_text_streams_the_drafter_goes_on_and_the_text_heals(page):
     page.wait_for_selector(STATE.format("idle"))
     page.wait_for_selector(READY)
     assert page.locator("#net-bar").bounding_box() == before, "nothing jumps"
+    assert page.evaluate(STRUCK, "#net-view")
     said = status(page, "net-")
     assert (
         " for 64 tokens; the text is the target’s. " in said
