@@ -324,12 +324,17 @@ def headline(recording: Recording) -> str:
     return (
         f'<div class="record-claims"><p class="conclusion">{escape(first)}</p><ul>{points}</ul>'
         f'<p class="note">{escape(made(recording))} One text at a time (batch 1). '
-        f"Level: {LEVEL[recording.results['settings']['repeat'] > 1]}.</p>"
+        f"Level: {level_rule(recording)}.</p>"
         f"<details><summary>How it was measured</summary>"
         f"<p>Recorded {escape(date[:10])}, commit {escape(commit)}. Compare speeds "
         f'within one recording only.</p><pre tabindex="0">{escape(command)}</pre>'
         "</details></div>"
     )
+
+
+def level_rule(recording: Recording) -> str:
+    """When two methods are level."""
+    return LEVEL[recording.results["settings"]["repeat"] > 1]
 
 
 def ahead(found: Row) -> str:

@@ -16,7 +16,7 @@ from demo.engine import Engine
 from demo.lesson.text import PRESSED
 from demo.results.charts import CHARTS, spread
 from demo.results.tab import FIRST, ours
-from demo.results.table import UNEQUAL, pace, papers_means
+from demo.results.table import UNEQUAL, level_rule, pace, papers_means
 from demo.session import PRIVATE, Shared
 from demo.share import address_of
 from demo.tli.drawing import drawing_html
@@ -188,7 +188,7 @@ def advice_html(found: Recording | None = None, sized: Recording | None = None) 
         pays = first == min(times) and f"borrowing {'more ' * bool(first)}layers {how}"
         whole = pays or f"{NTH.format(first)} is enough"
         each = each.replace("×", "× plain decoding’s speed", 1)
-        alike = f"{listed([*map(NTH.format, level)])} are level, within 5\u00a0%"
+        alike = f"{listed([*map(NTH.format, level)])} are level: {level_rule(sized or found)}"
         said = f"{whole}: {each} ({alike})"
     else:
         each = f"{min(times.values()):.2f} to {max(times.values()):.2f}"
