@@ -124,8 +124,9 @@ def verdict(rows: Sequence[Row], recorded: bool = False) -> list[str]:
         unsure += [more] * bool(near)
     sized = any(row.tree and row.tree.auto and row.tau and row.tau.known for row in drafting)
     varies = ["Slower checks make smaller trees, so tokens per call vary"] * sized
-    texts, saved = _texts(measured), _saved(measured)
-    if not recorded and (worst := unsteady(measured)):
+    worst = None if recorded else unsteady(measured)
+    texts, saved = _texts(measured), _saved(measured, busy=worst is not None)
+    if worst:
         assert worst.rate is not None, "rows without a speed are not compared"
         over = worst.rate.high / worst.rate.low
         apart = f"{worst.label}’s times differ {over:.1f}-fold: compare again"
@@ -150,8 +151,13 @@ def _likely(drafting: Sequence[Row], plain: Spread | None) -> str:
     return f"Speed: {busy} tell."
 
 
-def _saved(measured: Sequence[Row]) -> str:
-    return f"Model calls: {listed([f'{row.label} {_calls(row)}' for row in measured])}"
+def _saved(measured: Sequence[Row], busy: bool) -> str:
+    """How many calls of the target, and what each took, unless other work disturbed them."""
+    each = [f"{row.label} {_calls(row)}" for row in measured]
+    if not busy:
+        times = [sum(row.spent.values()) for row in measured]
+        each = [f"{said} of {time:.0f} ms" for said, time in zip(each, times, strict=True)]
+    return f"Model calls: {listed(each)}"
 
 
 def _calls(row: Row) -> str:

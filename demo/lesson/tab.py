@@ -116,8 +116,9 @@ def for_class() -> list[dict[str, Any]]:
 def _gains(methods: Sequence[str]) -> dict[str, Any] | None:
     """Rows of live/ran.js, with a name: tokens and milliseconds a call, those of drafting, those a
     token, and those of plain decoding. None without a recording of all."""
-    found = next((one.methods for one in ours() if one.name == FIRST), {})
-    if not methods or not {*methods, VANILLA} <= found.keys():
+    made = next((one for one in ours() if one.name == FIRST), None)
+    found = made.methods if made else {}
+    if not made or not methods or not {*methods, VANILLA} <= found.keys():
         return None
     alone = sum(phase_times(found[VANILLA]).values())
     rows = []
@@ -127,7 +128,7 @@ def _gains(methods: Sequence[str]) -> dict[str, Any] | None:
         times = (whole, spent["draft"], whole / tau, alone)
         rows.append([label(method), f"{tau:.2f}", *(f"{time:.0f}" for time in times)])
     prompts = many(found[VANILLA]["prompts"], "prompt")
-    name = f"Recorded: the mean of {prompts}, trees that size themselves. Compare within these."
+    name = f"Recorded, {made.machine}: {prompts}, as many guesses as pay. Compare within these."
     return {"rows": rows, "name": name}
 
 

@@ -54,7 +54,10 @@ export function classroom(header, given) {
   let at = clamped(Number(window.location.hash.slice(1)) - 1 || 0, steps);
   const leave = el("a", "link", "Exit class mode", { href: outside() });
   leave.addEventListener("click", () => (leave.href = outside()));
-  add(header, add(el("nav", "class-steps", "", { ariaLabel: "Lesson" }), words, add(el("span"), back, on, told, leave)));
+  const bar = add(el("nav", "class-steps", "", { ariaLabel: "Lesson" }), words, add(el("span"), back, on, told, leave));
+  add(header, bar);
+  // A longer answer takes its room from the stage, whose end stays on the screen.
+  new ResizeObserver(() => document.documentElement.style.setProperty("--lesson", `${bar.offsetHeight}px`)).observe(bar);
   show(0);
   // What was seen is of the newest run.
   const anew = ([{ target }]) => steps[at] === END && told.textContent === "Hide answer" && target.dataset.run === "done" && show(0, true);

@@ -123,7 +123,7 @@ function once(stage) {
   if (busy(stage)) return [" Speed: this machine was too busy to tell.", inClass || drafter.view.link ? "" : " Press Measure speed."];
   const cut = drafter.view.link ? " while connected" : "";
   const clear = over < 0.87 ? "slower, " : over > 1.15 ? "faster, " : "";
-  return [` This run: ${clear}${rates(stage)}${cut}${clear ? "" : ", too close to tell"}.`];
+  return [` This run: ${clear}${rates(stage)}${cut}${clear ? "" : ", too close (within 15 %)"}.`];
 }
 
 /** Whether other work disturbed single runs: checking a tree was cheaper than one word, the same prompt took

@@ -16,7 +16,7 @@ export class Ran {
   }
 
   clear() {
-    this.runs = []; // {prompt, row}, the newest of each drafter
+    this.runs = []; // {prompt, row, guesses: of a call}, the newest of each drafter
     this.#draw();
   }
 
@@ -33,8 +33,9 @@ export class Ran {
     const cycles = all.filter((one) => one.ms);
     const drafting = cycles.reduce((sum, one) => sum + one.ms[0], 0) / cycles.length;
     const times = [ms, drafting, ms / tau, alone].map((one) => (busy ? "–" : alone === null ? "…" : one.toFixed(0)));
+    const guesses = Math.max(...cycles.map(({ tree }) => (tree?.texts.length ?? 1) - 1));
     const row = [head.label, tau.toFixed(2), ...times];
-    this.runs = [...this.runs.filter((one) => one.prompt === head.prompt && one.row[0] !== row[0]), { prompt: head.prompt, row }];
+    this.runs = [...this.runs.filter((one) => one.prompt === head.prompt && one.row[0] !== row[0]), { prompt: head.prompt, row, guesses }];
     this.#draw();
   }
 
@@ -46,7 +47,7 @@ export class Ran {
     const { name, rows } = this.#recorded ?? { rows: [] };
     const recorded = rows.map(named);
     if (name) recorded.unshift(about(name));
-    if (name && ran.length) ran.unshift(about("Your runs: this prompt, trees of one size."));
+    if (name && ran.length) ran.unshift(about(`Your runs: this prompt, ${many(this.runs[0].guesses, "guess", "guesses")} a call. Last, the plain run after each.`));
     if (ran.length || name) this.root.replaceChildren(add(el("table"), line(HEADS, "th"), ...ran, ...recorded));
     else this.root.replaceChildren(el("p", "", "Run them: what each gains and costs comes here."));
     if (this.runs.some(({ row: cells }) => cells.at(-1) === "–")) add(this.root, el("p", "", BUSY));

@@ -76,6 +76,7 @@ def test_in_class_there_is_what_a_lesson_needs(open_page):
             assert ran(page) == ["EAGLE-2", "MoA"]
             press(page, "Show answer")  # with a recording of them
             assert ran(page) == ["EAGLE-2", "MoA"] * 2
+            assert page.evaluate(HIDDEN, [".runs"]) == []
             press(page, "Hide answer")
         if step.id == "training":
             assert page.inner_text(".levels") == "Press Run: the counts come here."
@@ -103,6 +104,7 @@ def test_in_class_there_is_what_a_lesson_needs(open_page):
     page.wait_for_selector("#tli-stops:has-text('N = 0')", state="attached")
     run(page)
     press(page, "Show answer")
+    page.wait_for_function("() => !(" + HIDDEN + ")(['#charts .about']).length")
     words = [headline(page), page.inner_text("#view .costs")]
     *told, other = page.locator(".class-picture li").all_inner_texts()
     assert other.startswith("The recording has other times: ")

@@ -124,7 +124,7 @@ def test_the_whole_of_it_is_on_one_screen_and_one_plain_run_follows(page):
         ours, theirs = (figure(page, "rate", lane) for lane in (LANE, PLAIN))
         over = "faster" if ours > 1.15 * theirs else "slower" if ours < 0.87 * theirs else ""
         rates = f"{ours:.0f} against {theirs:.0f} tokens/s"
-        either = f"{over}, {rates}" if over else f"{rates}, too close to tell"
+        either = f"{over}, {rates}" if over else f"{rates}, too close (within 15 %)"
         told = f"Same text. This run: {either}."
         assert headline(page).endswith(told)
     bars = page.inner_text(".cycle-panel .bars")

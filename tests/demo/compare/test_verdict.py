@@ -14,6 +14,10 @@ FAST_EAGLE = row_of("eagle2", (3.0,) * 3, (120, 118, 125))
 FAST = row_of("moa-n0", (3.6,) * 3, (120, 118, 125))
 
 
+def call(row):
+    return f"{sum(row.spent.values()):.0f} ms"
+
+
 @pytest.mark.parametrize(
     ("plain", "headline"),
     [
@@ -27,7 +31,7 @@ FAST = row_of("moa-n0", (3.6,) * 3, (120, 118, 125))
 )  # fmt: skip
 def test_the_headline_names_who_was_fastest_and_moa(plain, headline):
     found = [FAST, EAGLE, *([row_of("vanilla", (1,) * 3, plain)] if plain else [])]
-    *names, last = [f"{row.label} {row.trace.target_calls}" for row in found]
+    *names, last = [f"{row.label} {row.trace.target_calls} of {call(row)}" for row in found]
     calls = f"Model calls: {', '.join(names)} and {last}"
     assert verdict(found) == [headline, "Same text ✓", calls]
     shown = f'<p class="conclusion">{headline}</p><span>Same text ✓</span> <span>{calls}</span>'
@@ -65,6 +69,7 @@ def test_on_a_busy_machine_only_what_its_runs_still_show_is_said_of_speed():
     uneven = row_of("vanilla", (1,) * 3, (80, 59, 122))
     speed, same, calls, busy = verdict([FAST, EAGLE, uneven])
     assert calls.startswith("Model calls: MoA N=0 ") and same == "Same text ✓"
+    assert " ms" not in calls
     every = "Every drafter was faster than plain in its median run, but"
     assert speed == f"{every} this machine was too busy to be sure."
     assert busy == "Plain’s times differ 2.1-fold: compare again"
@@ -85,4 +90,5 @@ def test_trees_that_size_themselves_are_a_reason_for_another_tau():
     sized = replace(FAST, tau=Spread(3.6, 3.4, 3.7), tree=AUTO)
     assert any("so tokens per call vary" in said for said in verdict([sized, EAGLE]))
     assert not any("size themselves" in said for said in verdict([FAST, EAGLE]))
-    assert verdict([sized, EAGLE])[2] == "Model calls: MoA N=0 17 to 19 and EAGLE-2 31"
+    calls = f"MoA N=0 17 to 19 of {call(sized)} and EAGLE-2 31 of {call(EAGLE)}"
+    assert verdict([sized, EAGLE])[2] == f"Model calls: {calls}"
