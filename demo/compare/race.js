@@ -1,7 +1,7 @@
 // The race: methods that ran one after another, replayed together in the time that they took. The value
 // is JSON of a whole race (race.py beside this file says what is in it).
 import { add, button, calm, el } from "../common/static/dom.js";
-import { Lane, together } from "../common/race/lane.js";
+import { Lane, together, unfolding } from "../common/race/lane.js";
 import { Player } from "../common/race/player.js";
 import { legendOf } from "../common/tokens/view.js";
 
@@ -17,13 +17,9 @@ export function mount({ element, props, watch }) {
   const root = element.firstElementChild;
   const note = el("p", "note");
   const play = button("quiet-button play", "Play", () => (player.playing ? pause() : start()));
-  const long = button("quiet-button", "Show whole texts", () => {
-    const on = texts.classList.toggle("long");
-    long.textContent = on ? "Show less" : "Show whole texts";
-    draw(player.at);
-  });
   const tracks = el("ol", "tracks");
   const texts = el("div", "texts");
+  const long = unfolding(texts, "Show whole texts", () => draw(player.at));
   const clock = el("span", "count");
   const legend = legendOf("accepted", "plain");
   const player = new Player(draw);

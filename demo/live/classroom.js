@@ -20,7 +20,8 @@ export function classroom(header, given) {
     const step = steps[at];
     header.closest(".class-mode").dataset.step = step.id; // the style sheet shows what each is about
     history.replaceState(history.state, "", `#${at + 1}`); // a reload goes on with the step
-    if (by) settled(step.id);
+    const begins = by || !told.textContent; // else its answer is shown or hidden
+    if (begins) settled(step.id);
     const name = el("b", "", `${at + 1} of ${steps.length}, ${step.title}. `);
     const asked = answered ? step.task : `${step.ask} ${step.task}${about()}`;
     words.replaceChildren(add(el("small"), name, `${asked} `, answered ? el("b", "", step.question) : ""));
@@ -33,7 +34,7 @@ export function classroom(header, given) {
     if (picture.firstChild) document.querySelector("#view .lanes")?.append(picture);
     else picture.remove();
     [back.disabled, on.disabled] = [!at, at === steps.length - 1];
-    if (by || !told.textContent) staged()?.veil(!at); // the first question is about the tree, which would answer it
+    if (begins) staged()?.veil(!at); // the first question is about the tree, which would answer it
     told.textContent = answered ? "Hide answer" : "Show answer";
   };
   // The first step has no box of the prompt, which would invite another question.

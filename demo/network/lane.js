@@ -1,6 +1,6 @@
 // One drafter in this browser: its text, its figures.
 import { add, el, many } from "../common/static/dom.js";
-import { Lane, unsteady } from "../common/race/lane.js";
+import { Lane, unfolding, unsteady } from "../common/race/lane.js";
 import { ENDINGS, legendOf, reviewed } from "../common/tokens/view.js";
 import { Device } from "../device/js/device.js";
 import { join, show as showBar } from "./bar.js";
@@ -14,7 +14,9 @@ export function mount({ element, props }) {
   const root = element.firstElementChild;
   const lane = new DeviceLane(root, props.lane);
   const edge = add(el("li"), el("span", "edge"), " ends a round trip");
-  root.prepend(lane.shown.root, add(lane.key, edge));
+  const { view } = lane.shown;
+  add(lane.key, edge, add(el("li"), unfolding(root, "Show whole text", () => view.edge())));
+  root.prepend(lane.shown.root, lane.key);
   join(lane, props.lane);
   const recorded = JSON.parse(props.recorded);
   if (recorded) lane.play(recorded);

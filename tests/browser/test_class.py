@@ -162,6 +162,14 @@ def test_in_class_there_is_what_a_lesson_needs(open_page):
         page.wait_for_selector(f".class-steps > div:has-text('{number} of 8')")
         page.keyboard.press("PageDown")
     page.wait_for_url("**#8")
+    page.evaluate("location.hash = '#2'")
+    page.reload()
+    page.wait_for_selector(f"{TREE}[data-phase=kept]")
+    opened = page.inner_text(f"{TREE} .caption")
+    press(page, "Back")
+    press(page, "Next step →")
+    assert page.inner_text(f"{TREE} .caption") == opened  # that with the fewest, here too
+    page.evaluate("location.hash = '#8'")
     page.reload()
     page.wait_for_selector(".class-steps > div:has-text('8 of 8')")  # it goes on with its step
     page.wait_for_selector(f"{LANE}[data-state=done]")

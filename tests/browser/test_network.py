@@ -62,6 +62,14 @@ def test_two_drafters_are_cut_by_one_switch_and_stopped_by_one_button(page):
     assert re.search(
         r"without a simulated connection; .+ Prompt: “.+”", page.inner_text("#net-view .told")
     )
+    box = page.locator("#net-view .text")
+    hidden = "one => one.scrollHeight - one.clientHeight"
+    page.set_viewport_size({"width": 390, "height": 844})
+    assert box.evaluate(hidden) > 8
+    for press, whole in (("Show whole text", True), ("Show less", False)):
+        page.click(f"#net-view .unfolds:text-is('{press}')")
+        assert (box.evaluate(hidden) <= 0) == whole
+    page.set_viewport_size({"width": 1280, "height": 800})
     choose(page, "Duel with EAGLE-2", "#net-method")
     page.wait_for_selector("#net-rival .text")
     wait_for_status(page, "both drafters: ", "net-")

@@ -1,5 +1,5 @@
 // One method's run: its text as it was written, and its figures.
-import { add, el, many } from "../static/dom.js";
+import { add, button, el, many } from "../static/dom.js";
 import { TokenView } from "../tokens/view.js";
 
 export const figure = (name, value, words) => {
@@ -198,6 +198,15 @@ export class Lane {
   get over() {
     return !this.head || Boolean(this.ended);
   }
+}
+
+/** A press that shows all of the texts in a box, and then less of them again; pressed: told of it. */
+export function unfolding(box, words, pressed) {
+  const press = button("quiet-button unfolds", words, () => {
+    press.textContent = box.classList.toggle("long") ? "Show less" : words;
+    pressed();
+  });
+  return press;
 }
 
 const touch = window.matchMedia("(hover: none)");
