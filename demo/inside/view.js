@@ -114,7 +114,7 @@ export function mount({ element, props, watch, trigger }) {
     own.show(cycle, trace.texts, "Draft tree");
     const theirs = trace.rival ? paintRival(cycle) : "";
     const means = [trace, ...(trace.rival ? [trace.rival] : [])].map(({ method, cycles }) => `${method} ${mean(cycles)}`);
-    claim.textContent = `In one call of the target, ${trace.method} gains ${many(cycle.emitted, "token")}${theirs} (on average: ${means.join(", ")}).`;
+    claim.textContent = `In one call of the target, ${trace.method} gains ${many(cycle.emitted, "token")}${theirs} (on average over this text: ${means.join(", ")}).`;
     pale();
     root.dataset.cycle = String(place);
     props.value = place; // the server asks for it when it looks inside the drafter
@@ -139,7 +139,7 @@ export function mount({ element, props, watch, trigger }) {
     if (root.hidden) return;
     const cycles = many(trace.cycles.length, "cycle");
     if (!trace.rival?.cycles.length) trace.rival = null;
-    const opened = trace.rival ? "" : " It opened at the cycle that Live showed. To see another drafter’s tree beside it, press Measure speed in Live after a run.";
+    const opened = trace.rival ? (pressed === null ? " It opened at a cycle where the two differ most, not at a typical one." : "") : " It opened at the cycle that Live showed. To see another drafter’s tree beside it, press Measure speed in Live after a run.";
     idea.textContent = `${cycles}, and the call for the prompt. In each, the drafter guesses a tree of tokens, and one call of the target keeps the path that it would write itself.${opened}`;
     about.textContent = `${trace.about}; prompt ${quoted(plain(trace.prompt).trim())}`;
     slider.max = trace.cycles.length;

@@ -9,7 +9,7 @@ import gradio as gr
 
 from demo.common.elements import component, say, status_line, words
 from demo.common.figures import many
-from demo.common.methods import RIVAL, VANILLA, label
+from demo.common.methods import RIVAL, label
 from demo.lesson.pictures import PICTURES
 from demo.lesson.run import TRIALS, drawn, first_cycles, request, telling
 from demo.lesson.text import ARXIV, GLOSSARY, PRESSED, PROMPT, REFERENCES, STEPS, Step, address
@@ -114,21 +114,23 @@ def for_class() -> list[dict[str, Any]]:
 
 
 def _gains(methods: Sequence[str]) -> dict[str, Any] | None:
-    """Rows of live/ran.js, with a name: tokens and milliseconds a call, those of drafting, those a
-    token, and those of plain decoding. None without a recording of all."""
+    """Rows of live/ran.js, with a name: tokens and milliseconds a call, those of drafting, and
+    those a token. None without a recording of all."""
     made = next((one for one in ours() if one.name == FIRST), None)
     found = made.methods if made else {}
-    if not made or not methods or not {*methods, VANILLA} <= found.keys():
+    if not made or not methods or not {*methods} <= found.keys():
         return None
-    alone = sum(phase_times(found[VANILLA]).values())
     rows = []
     for method in methods:
         spent, tau = phase_times(found[method]), found[method]["tau"]
         whole = sum(spent.values())
-        times = (whole, spent["draft"], whole / tau, alone)
+        times = (whole, spent["draft"], whole / tau)
         rows.append([label(method), f"{tau:.2f}", *(f"{time:.0f}" for time in times)])
-    prompts = many(found[VANILLA]["prompts"], "prompt")
-    name = f"Recorded, {made.machine}: {prompts}, as many guesses as pay. Compare within these."
+    prompts = many(found[methods[0]]["prompts"], "prompt")
+    guesses = " to ".join(sorted({f"{found[one]['drafts_per_cycle']:.0f}" for one in methods}))
+    name = (
+        f"Recorded: {prompts}, about {guesses} guesses a call, {made.machine}. Compare these alone."
+    )
     return {"rows": rows, "name": name}
 
 

@@ -35,7 +35,7 @@ export class Cut {
       : armed ? `${late ? "This run’s drafter has finished. " : ""}It will be cut about 12 tokens into ${running ? "this" : "the next"} run.`
       : late ? "This run’s drafter has finished: only the next run can be cut."
       : back ? "Restored. The target is about to check what was written alone."
-      : "Connected. If you cut it, the drafter writes on alone.";
+      : "Cut it, and the drafter writes on alone, checked later.";
     this.sized = state === "not loaded";
     const elsewhere = cut && running && state !== "offline";
     this.here.textContent = elsewhere ? "Simulated: the drafter runs on the server." : HERE[state](device);

@@ -4,7 +4,7 @@ import { add, el, many } from "../common/static/dom.js";
 import { stepOf } from "../common/static/page.js";
 
 const LEVELS = 5; // of the row that a call guesses
-const HEADS = ["", "tokens a call", "ms a call", "of which drafting", "ms a token", "ms without a drafter"];
+const HEADS = ["", "tokens a call", "ms a call", "of which drafting", "ms a token"];
 const BUSY = "–: not told, since the machine was busy, or plain decoding did not run to its end. Compare the tokens a call.";
 
 export class Ran {
@@ -26,13 +26,13 @@ export class Ran {
     this.#draw();
   }
 
-  /** A run that is over. alone: milliseconds of plain decoding's call, null if unknown; busy: whether other
-   *  work disturbed them, or plain decoding will not run. */
-  add({ all, head, ms, tau, view }, alone, busy = false) {
+  /** A run that is over. busy: whether other work disturbed its times, or nobody knows; null until its
+   *  plain run tells. */
+  add({ all, head, ms, tau, view }, busy) {
     if (ms === null || head.method === "vanilla" || view.link) return; // a cut takes time, too
     const cycles = all.filter((one) => one.ms);
     const drafting = cycles.reduce((sum, one) => sum + one.ms[0], 0) / cycles.length;
-    const times = [ms, drafting, ms / tau, alone].map((one) => (busy ? "–" : alone === null ? "…" : one.toFixed(0)));
+    const times = [ms, drafting, ms / tau].map((one) => (busy === null ? "…" : busy ? "–" : one.toFixed(0)));
     const guesses = Math.max(...cycles.map(({ tree }) => (tree?.texts.length ?? 1) - 1));
     const row = [head.label, tau.toFixed(2), ...times];
     this.runs = [...this.runs.filter((one) => one.prompt === head.prompt && one.row[0] !== row[0]), { prompt: head.prompt, row, guesses }];
@@ -47,7 +47,7 @@ export class Ran {
     const { name, rows } = this.#recorded ?? { rows: [] };
     const recorded = rows.map(named);
     if (name) recorded.unshift(about(name));
-    if (name && ran.length) ran.unshift(about(`Your runs: this prompt, ${many(this.runs[0].guesses, "guess", "guesses")} a call. Last, the plain run after each.`));
+    if (name && ran.length) ran.unshift(about(`Your runs: this prompt, ${many(this.runs[0].guesses, "guess", "guesses")} a call.`));
     if (ran.length || name) this.root.replaceChildren(add(el("table"), line(HEADS, "th"), ...ran, ...recorded));
     else this.root.replaceChildren(el("p", "", "Run them: what each gains and costs comes here."));
     if (this.runs.some(({ row: cells }) => cells.at(-1) === "–")) add(this.root, el("p", "", BUSY));

@@ -308,7 +308,7 @@ export class Stage {
 
   // A lesson compares runs.
   #compare() {
-    if (inClass && this.frame.dataset.run !== "recorded" && this.drafter.whole) this.ran.add(this.drafter, this.plain.ms, busy(this) || this.plain.ms === null);
+    if (inClass && this.frame.dataset.run !== "recorded" && this.drafter.whole) this.ran.add(this.drafter, busy(this) || this.plain.ms === null);
   }
 
   #chart() {

@@ -83,8 +83,9 @@ def _learning(trained: Row) -> None:
         plot(learning(trained), elem_id="learning")
         times = many(len({row["updates"] for row in trained["rows"]}), "time")
         words(
-            f"<p>One training of all on the same text, measured {times} with one tree: differences "
-            f"below 0.1 mean little.</p>{texts.command(trained)}",
+            f"<p>One training of all on the same text, measured {times} with one tree for all, "
+            "larger than what pays here, so τ is higher than with trees that size themselves. "
+            f"Differences below 0.1 mean little.</p>{texts.command(trained)}",
             elem_classes="note",
         )
 

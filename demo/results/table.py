@@ -51,25 +51,24 @@ MEDUSA = " <b>Medusa</b>: a method of others, smaller, and trained less."
 OTHERS = " <b>{}</b>: other programs that run the same target, without our drafters."
 COLUMNS = (
     "× plain: speed over plain decoding’s. tokens/s: whole runs, the prompt’s call included. τ: "
-    "acceptance length, tokens per model call; low and high: its 95\u00a0% interval. same text: "
-    "prompts with plain decoding’s text. tree: levels, guesses per level and guesses kept. Below "
-    "the rows of all prompts, those of each kind."
+    "acceptance length, tokens per model call. low, high: 95\u00a0% intervals, over the prompts. "
+    "same text: prompts with plain decoding’s text. tree: levels, guesses per level and guesses "
+    "kept, or auto and the mean number of guesses. Scroll down for the rows of each kind of prompt."
 )
 DRAWN = "Words are drawn at random: texts differ, but each word is as likely as in plain decoding."
 LEVEL = {False: "within 5\u00a0%", True: "their passes overlap"}  # whether there are several passes
+SURE = "the 95\u00a0% interval of their ratio, over the prompts, includes 1"
 HERE = "this server’s kind of processor"
 SHOWN = {  # columns of numbers: how each is written
-    "× plain": "{:.2f}", "tokens/s": "{:.1f}", "τ": "{:.2f}", "τ low": "{:.2f}", "τ high": "{:.2f}",
+    "× plain": "{:.2f}", "× low": "{:.2f}", "× high": "{:.2f}",
+    "tokens/s": "{:.1f}", "τ": "{:.2f}", "τ low": "{:.2f}", "τ high": "{:.2f}",
     "tokens/s after the prompt": "{:.1f}", "weights": "{:,.1f} M",
 }  # fmt: skip
 
 
 def title(recording: Recording, here: str = "") -> str:
     """What sets a recording apart, in plain words; here: this server's processor, or ""."""
-    given = recording.results["settings"]
-    trees = {"auto": "Trees that size themselves", "same": "One tree for all"}
-    parts = [trees.get(given.get("tree"), recording.name), recording.precision]
-    parts += ["sampled"] * bool(given.get("temperature"))
+    parts = [_settings(recording)]
     known, found = _instructions(recording)
     if near(recording, here):
         parts += [f"{HERE} ({found}"]
@@ -78,6 +77,13 @@ def title(recording: Recording, here: str = "") -> str:
     elif known and "VNNI" not in found:
         parts += [f"older processor ({found.rstrip(')')})"]
     return ", ".join(parts)
+
+
+def _settings(recording: Recording) -> str:
+    given = recording.results["settings"]
+    trees = {"auto": "Trees that size themselves", "same": "One tree for all"}
+    parts = [trees.get(given.get("tree"), recording.name), recording.precision]
+    return ", ".join(parts + ["sampled"] * bool(given.get("temperature")))
 
 
 def choice(recording: Recording, here: str = "") -> str:
@@ -116,7 +122,7 @@ def made(recording: Recording) -> str:
     drafts = f", drafts in {known}" if (known := next(filter(None, every), "")) else ""
     prompts = f"{many(one['prompts'], 'prompt')}{sets}{cap}"
     return (
-        f"{recording.target}. {title(recording)}{drafts}. {prompts}, "
+        f"{recording.target}. {_settings(recording)}{drafts}. {prompts}, "
         f"{many(given['repeat'], 'pass', 'passes')}. {recording.machine}."
     )
 
@@ -147,6 +153,7 @@ def table(recording: Recording) -> pd.DataFrame:
 def _row(name: str, kind: str | None, found: dict[str, Any]) -> dict[str, Any]:
     whole = kind is None
     low, high = found.get("tau_spread") or (None, None)
+    least, most = found.get("speedup_spread") or (None, None)
     same, trained = found.get("identical_to_vanilla"), found.get("trainable_parameters")
     if same is not None:
         same = f"{round(same * found['prompts'])} of {found['prompts']}"
@@ -154,6 +161,8 @@ def _row(name: str, kind: str | None, found: dict[str, Any]) -> dict[str, Any]:
         "method": label(name),
         "prompts": kind or "all",
         "× plain": found.get("speedup") if whole else None,
+        "× low": least if whole else None,
+        "× high": most if whole else None,
         "tokens/s": found.get("tokens_per_second"),
         "τ": found.get("tau"),
         "same text": same,
@@ -178,11 +187,11 @@ PAPERS = {  # our methods' names in the authors' table
 
 
 def pace(found: dict[str, Any], other: dict[str, Any]) -> int:
-    """1: faster than the other method; -1: slower; 0: about as fast, so the passes overlap, or
-    single passes are ALIKE. Without the other, against plain decoding."""
-    known = ratio(found, other, "tokens_per_second")
+    """1: faster than the other method; -1: slower; 0: about as fast, by the recording's
+    `level_rule`; a single pass without it: ALIKE. Without the other, against plain decoding."""
+    known = ratio(found, other)
     over = known.value if known else found["speedup"]
-    alike = abs(over - 1) < ALIKE if known is None or known.overlap is None else known.overlap
+    alike = abs(over - 1) < ALIKE if known is None or known.level is None else known.level
     return 0 if alike else 1 if over > 1 else -1
 
 
@@ -206,7 +215,9 @@ def conclusion(recording: Recording) -> list[str]:
                for each, words in PACES.items() if paces[each]]  # fmt: skip
     ahead = _fastest(drafting, order, alone)
     faster = (
-        "faster than it is alone" if ahead.startswith(":") else f"{gains} as fast as it is alone"
+        "faster than it is alone"
+        if ahead.startswith(":")
+        else f"{gains} as fast as it is alone, over all prompts"
     )
     pays = f"Guessing ahead makes the target {faster}"
     if set(paces) == {0, 1}:
@@ -229,7 +240,10 @@ def conclusion(recording: Recording) -> list[str]:
 
 def _ranked(drafting: dict[str, dict[str, Any]], mine: str, alone: Sequence[str]) -> str:
     """MoA against the target alone and against other drafters."""
-    told = [f"{label(mine)} reaches {_over(drafting, [mine])}"]
+    told = [f"{label(mine)} reaches {_over(drafting, [mine])}{_sure(drafting[mine])}"]
+    more = [f"{label(name)} {_over(drafting, [name])}" for name in sorted(alone, key=tli_of)
+            if family(name) == "moa" and name != mine]  # fmt: skip
+    told[0] += f", {listed(more)}" if more else ""
     for place, word in PLACES.items():
         others = [name for name in alone if family(name) != "moa"
                   and pace(drafting[mine], drafting[name]) == place]  # fmt: skip
@@ -276,11 +290,16 @@ def _over(drafting: dict[str, dict[str, Any]], names: Sequence[str]) -> str:
     return f"{' to '.join(dict.fromkeys(ends))} ×"
 
 
+def _sure(found: dict[str, Any]) -> str:
+    low, high = found.get("speedup_spread") or (None, None)
+    return f" (95\u00a0%: {low:.2f} to {high:.2f})" if low and high else ""
+
+
 def by_kind(found: Recording, name: str) -> str:
     """From the least to the most that a method gains on a kind of prompt, if recorded."""
     rates = {kind: [found.figures(one, kind) for one in (name, VANILLA)] for kind in found.kinds}
     gains = {kind: gain.value for kind, both in rates.items()
-             if (gain := ratio(*both, "tokens_per_second"))}  # fmt: skip
+             if (gain := ratio(*both))}  # fmt: skip
     if not gains:
         return ""
     ends = (end(gains, key=gains.__getitem__) for end in (min, max))
@@ -334,6 +353,8 @@ def headline(recording: Recording) -> str:
 
 def level_rule(recording: Recording) -> str:
     """When two methods are level."""
+    if all(found.get("by_prompt") for found in recording.methods.values()):
+        return SURE
     return LEVEL[recording.results["settings"]["repeat"] > 1]
 
 
@@ -347,8 +368,9 @@ def ahead(found: Row) -> str:
         if name in shares
     ]
     return f"""<h2>How far ahead a drafter sees</h2>
-<p>If each guess is fed the target’s own text before it, how many are right? From the first guess in
-a row to the last, {"; ".join(ends)}. EAGLE-2 is trained to guess one token; the others to guess
+<p>If each guess is fed the target’s own text before it, how many are right? Counted over
+{found["rows"][0]["tokens"]:,} tokens: from the first guess in a row to the last,
+{"; ".join(ends)}. EAGLE-2 is trained to guess one token; the others to guess
 several in a row.{TANDEM * ("tandem" in shares)} When drafting, guesses are fed guesses, so a wrong
 one spoils those after it.</p>
 <div class="note">{command(found)}</div>"""

@@ -1,4 +1,4 @@
-"""The authors' published figures, from assets/results/paper.json; ratios of two methods."""
+"""The authors' published figures, from assets/results/paper.json; two methods' speeds compared."""
 
 from dataclasses import dataclass
 from functools import cache
@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from moa_core.assets import ASSETS
+from moa_core.bench.results import speed_ratio
 
 PATH = ASSETS / "results" / "paper.json"
 Cell = tuple[float, float]  # speed-up over the authors' plain decoding, τ
@@ -50,18 +51,21 @@ def published() -> Paper:
 
 
 class Ratio(NamedTuple):
-    """Our figure divided by theirs, and whether the spreads overlap; None without a spread."""
+    """Our speed divided by theirs, and whether they are level: the 95 % interval of the ratio, over
+    the prompts, includes 1, or, where that is not recorded, the spreads overlap; else None."""
 
     value: float
-    overlap: bool | None = None
+    level: bool | None = None
 
 
-def ratio(ours: dict[str, Any], theirs: dict[str, Any], key: str) -> Ratio | None:
-    """The ratio of two methods' figures; None if either is missing."""
-    top, bottom = ours.get(key), theirs.get(key)
+def ratio(ours: dict[str, Any], theirs: dict[str, Any]) -> Ratio | None:
+    """The ratio of two methods' speeds, of whole runs; None if either is missing."""
+    top, bottom = (side.get("tokens_per_second") for side in (ours, theirs))
     if not top or not bottom:
         return None
-    mine, other = (side.get(f"{key}_spread") for side in (ours, theirs))
+    if ends := speed_ratio(ours, theirs):
+        return Ratio(top / bottom, ends[0] <= 1 <= ends[1])
+    mine, other = (side.get("tokens_per_second_spread") for side in (ours, theirs))
     if not (mine and other and mine[0] < mine[1] and other[0] < other[1]):
         return Ratio(top / bottom, None)
     return Ratio(top / bottom, mine[0] <= other[1] and other[0] <= mine[1])

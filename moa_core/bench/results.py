@@ -24,12 +24,14 @@ def figures(
     tokens_per_second         of whole runs, prefill included: the median of the repeats
     decode_tokens_per_second  after the prefill, whose own token is left out: the same median
     speedup                   tokens_per_second over plain decoding's
+    speedup_spread            95 % of bootstrap resamples of the prompts
     ..._per_second_spread     the lowest and the highest repeat
     acceptance_by_position    share of cycles that accepted at least 1, 2, 3 ... drafts
     tau_by_context            tau of cycles by the length of the text so far, from 0 on and from
                               each of LENGTHS on: [tau, cycles], or None without cycles
     drafts_per_cycle          drafted nodes: the size of the mean tree; None where it is unknown
     prompts, new_tokens, target_calls, seconds  of one pass, the mean of the repeats
+    by_prompt              new tokens and seconds of each prompt, the same
     """
     found = {name: _method([r for r in runs if r["method"] == name]) for name in about}
     plain = (found.get("vanilla") or {}).get("tokens_per_second")
@@ -37,6 +39,7 @@ def figures(
     for name, of_method in found.items():
         own = of_method["tokens_per_second"]
         of_method["speedup"] = own / plain if own and plain else None
+        of_method["speedup_spread"] = speed_ratio(of_method, found.get("vanilla") or {})
         same = _identical(outputs(runs, name), texts) if greedy else None
         of_method["identical_to_vanilla"] = same
     return {name: {**found[name], **more} for name, more in about.items()}
@@ -57,8 +60,14 @@ def _method(runs: Sequence[Record]) -> dict[str, Any]:
         "seconds": {phase: round(sum(spent) / passes, 6) for phase, spent in seconds.items()},
         "drafts_per_cycle": mean(drafted) if drafted else None,
         "tau_by_context": tau_by_context(runs) if _known(runs) else None,
+        "by_prompt": [_cost(of, passes) for of in grouped(runs, "prompt").values()],
         "kinds": {kind: _core(mine) for kind, mine in grouped(runs, "kind").items()},
     }
+
+
+def _cost(runs: Sequence[Record], passes: int) -> list[float]:
+    seconds = sum(sum(record["seconds"].values()) for record in runs)
+    return [sum(record["new_tokens"] for record in runs) / passes, round(seconds / passes, 4)]
 
 
 def _core(runs: Sequence[Record]) -> dict[str, Any]:
@@ -97,10 +106,30 @@ def spread(sums: Sequence[Sequence[float]]) -> list[float] | None:
     pairs = np.array(sums, dtype=float)
     if not len(pairs) or not pairs[:, 1].sum():
         return None
-    picks = np.random.default_rng(0).integers(len(pairs), size=(RESAMPLES, len(pairs)))
-    top, bottom = pairs[picks].sum(1).T
-    low, high = np.quantile(top[bottom > 0] / bottom[bottom > 0], (0.025, 0.975))
-    return [float(low), float(high)]
+    top, bottom = _resampled(pairs)
+    return _middle_95(top[bottom > 0] / bottom[bottom > 0])
+
+
+def speed_ratio(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> list[float] | None:
+    """The 95 % bootstrap interval of the ratio of two methods' speeds, over the same prompts; None
+    if those, or their times, are not known."""
+    pairs = [np.array(one.get("by_prompt") or (), dtype=float) for one in (ours, theirs)]
+    if not len(pairs[0]) or pairs[0].shape != pairs[1].shape:
+        return None
+    tokens, seconds, others, took = _resampled(np.hstack(pairs))
+    known = (seconds > 0) & (others > 0)
+    return _middle_95(tokens[known] * took[known] / (seconds[known] * others[known]))
+
+
+def _resampled(rows: np.ndarray) -> np.ndarray:
+    """Sums of the columns [columns, RESAMPLES], of as many rows as there are, drawn at random."""
+    picks = np.random.default_rng(0).integers(len(rows), size=(RESAMPLES, len(rows)))
+    sums: np.ndarray = rows[picks].sum(1).T
+    return sums
+
+
+def _middle_95(values: np.ndarray) -> list[float] | None:
+    return [float(end) for end in np.quantile(values, (0.025, 0.975))] if len(values) else None
 
 
 def pace(runs: Sequence[Record], whole: bool) -> float | None:

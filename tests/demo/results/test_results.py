@@ -39,6 +39,7 @@ def test_the_table_has_what_the_charts_show():
     rows = table(ONE)
     assert list(rows["prompts"]) == ["all", "all", "a", "a", "b", "b"]
     assert list(rows)[:5] == ["method", "prompts", "× plain", "tokens/s", "τ"]  # what matters first
+    assert "× low" not in rows  # not recorded
     rows = rows[rows["method"] == "MoA N=1"]
     assert list(rows["τ"]) == [3.0, 3.1, 3.2] and list(rows["tokens/s"]) == [20.0, 21.0, 22.0]
     expected = {"same text": "10 of 10", "tree": "2-1-2", "τ low": 2.9, "τ high": 3.2}
@@ -63,8 +64,8 @@ def test_a_recording_is_named_and_described_in_plain_words():
         of = replace(one, results={**one.results, "machine": machine})
         assert title(of) == title(one) + told
     assert (
-        f"{title(one)}, drafts in int8. 10 prompts from 2 sets, at most 64 tokens each, 2 passes."
-        in made(one)
+        "Trees that size themselves, float32, sampled, drafts in int8. 10 prompts from 2 sets, "
+        "at most 64 tokens each, 2 passes." in made(one)
     )
     assert made(one) in headline(one)
     assert "llama.cpp" in methods(one) and "llama.cpp" not in methods(ONE)
@@ -110,7 +111,7 @@ SAME = "Every text is the target’s own."
          "MoA N=0 + n-gram",
          ["MoA N=0 reaches 1.20 ×.", "For use: MoA N=0 + n-gram (1.32 ×).", SAME]),
         ({"moa_n0": ran(0.74), "moa_n1": ran(0.97), "ngram": ran(1.08, 0.9)},
-         "N-gram lookup", ["MoA N=0 reaches 0.74 ×."]),
+         "N-gram lookup", ["MoA N=0 reaches 0.74 ×, MoA N=1 0.97 ×."]),
         ({"moa_n0": ran(1.2, spread=2.5), "vanilla": ran(1, spread=1)},  # their passes overlap
          "", ["MoA N=0 reaches 1.20 ×.", SAME]),
         ({"moa_n0": ran(1.2), "eagle2": ran(1.22)},  # of single runs
@@ -159,6 +160,33 @@ def test_level_is_explained_as_it_was_measured_and_so_is_sampling():
         found.results["settings"] |= {"repeat": repeat, "temperature": 1.0}
         assert f"Level: {rule}." in headline(found) and DRAWN in headline(found)
     assert DRAWN not in headline(recording(vanilla=ran(1), moa_n0=ran(1.2)))
+
+
+def test_over_the_same_prompts_two_methods_are_level_if_chance_could_turn_their_order():
+    costs = {
+        "vanilla": [[64, 2.0]] * 10,
+        "moa_n0": [[64, 1.0]] * 10,
+        "eagle2": [[64, 0.9]] * 10,  # on each prompt
+        "eagle3": [[64, 0.5]] * 5 + [[64, 1.3]] * 5,  # on some
+    }
+    speeds = {name: 10 * 640 / sum(second for _, second in of) for name, of in costs.items()}
+    found = {
+        name: {
+            **figures(2, speeds[name], spread=900),
+            "by_prompt": of,
+            "speedup_spread": [1.9, 2.1],
+        }
+        for name, of in costs.items()
+    }
+    told = headline(recording(**found))
+    rank = (
+        "MoA N=0 reaches 1.50 × (95\u00a0%: 1.90 to 2.10), behind EAGLE-2 (1.50 ×), level with "
+        "EAGLE-3 (1.50 ×)."
+    )
+    assert rank in told
+    assert "interval of their ratio, over the prompts, includes 1." in told
+    rows = table(recording(**found))
+    assert list(rows["× low"].dropna()) == [1.9] * 4 and list(rows["× high"].dropna()) == [2.1] * 4
 
 
 def test_without_drafting_there_is_no_conclusion():

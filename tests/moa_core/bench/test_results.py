@@ -25,6 +25,7 @@ BY_HAND = {
     "tokens_per_second_spread": [13 / 2.4, 13 / 1.3],
     "tokens_per_second": (13 / 2.4 + 13 / 1.3) / 2,
     "speedup": (1 + 2.4 / 1.3) / 2,  # plain decoding: 13 / 2.4
+    "speedup_spread": [1.1 / 0.85, 1.3],  # over prompts, as above; plain decoding: 1.1 and 1.3 s
     "acceptance_by_position": [3 / 5, 2 / 5, 1 / 5],  # drafts accepted: 2, 1, 0, 3, 0
     "seconds": {"prefill": 0.2, "draft": 0.45, "verify": 0.9, "other": 0.3},
     "prompts": 2,
@@ -38,6 +39,7 @@ def test_figures_by_hand(found):
     moa = found["moa"]
     for name, figure in BY_HAND.items():
         assert moa[name] == pytest.approx(figure), name
+    assert moa["by_prompt"] == [[6, 0.85], [7, 1.0]]
     assert moa["kinds"]["a"]["tau"] == 2.5 and moa["kinds"]["b"]["tau"] == 2
     assert moa["kinds"]["a"]["tau_spread"] == pytest.approx([2.5, 2.5])
     low, high = spread([(0, 1)] * 50 + [(1, 1)] * 50)
@@ -53,6 +55,7 @@ def test_texts_are_compared_with_plain_decoding_where_greedy(found):
     alone = [record for record in runs if record["method"] == "moa"]
     without = figures(alone, {"moa": {}}, greedy=True)["moa"]
     assert without["identical_to_vanilla"] is None and without["speedup"] is None
+    assert without["speedup_spread"] is None
 
 
 def test_a_peer_has_no_cycles(found):
