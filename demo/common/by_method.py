@@ -48,9 +48,9 @@ def figures(known: Mapping[str, Spread], title: str, unit: str, digits: int) -> 
 
     names, texts = [shown(name) for name in rows], [after(name) for name in rows]
     most = 1.05 * max((one.high for one in known.values()), default=1)
-    drawn = [_lying(names, {name: known[name] for name in rows}, digits)]
+    alone = [name.removesuffix(LOOKUP) for name in joined]
+    drawn = [_lying(names, {name: known[name] for name in rows}, digits, bare=alone)]
     if joined:
-        alone = [name.removesuffix(LOOKUP) for name in joined]
         ends = _lying([*map(shown, alone)], joined, digits)
         start = [known[name].middle for name in alone]
         more = [one.middle - at for one, at in zip(joined.values(), start, strict=True)]
@@ -68,13 +68,17 @@ def figures(known: Mapping[str, Spread], title: str, unit: str, digits: int) -> 
     return figure.update_xaxes(range=[0, most])
 
 
-def _lying(rows: Sequence[str], known: Mapping[str, Spread], digits: int) -> go.Bar:
-    """A bar in each row, striped with n-gram lookup."""
+def _lying(
+    rows: Sequence[str], known: Mapping[str, Spread], digits: int, bare: Sequence[str] = ()
+) -> go.Bar:
+    """A bar in each row, striped with n-gram lookup. bare: without whiskers, which two in a row
+    would mix."""
     return bars(
         rows, [one.middle for one in known.values()], [colour(name) for name in known],
         pattern=["/" * name.endswith(LOOKUP) for name in known],
         hover=[_words(name, one, digits) for name, one in known.items()],
-        spreads=[*known.values()], lying=True,
+        spreads=[Spread.of([one.middle]) if name in bare else one for name, one in known.items()],
+        lying=True,
     )  # fmt: skip
 
 

@@ -14,7 +14,7 @@ from demo.lesson.pictures import PICTURES
 from demo.lesson.run import TRIALS, drawn, first_cycles, request, telling
 from demo.lesson.text import ARXIV, GLOSSARY, PRESSED, PROMPT, REFERENCES, STEPS, Step, address
 from demo.live.recording import recording
-from demo.results.tab import FIRST, ours
+from demo.results.tab import ours
 from demo.session import Shared, connect
 from demo.tli.drawing import layers
 from demo.tli.stops import STOPS
@@ -115,12 +115,11 @@ def for_class() -> list[dict[str, Any]]:
 
 def _gains(methods: Sequence[str]) -> dict[str, Any] | None:
     """Rows of live/ran.js, with a name: tokens and milliseconds a call, those of drafting, and
-    those a token. None without a recording of all."""
-    made = next((one for one in ours() if one.name == FIRST), None)
-    found = made.methods if made else {}
-    if not made or not methods or not {*methods} <= found.keys():
+    those a token. Of the first recording of Benchmarks that has all; None without one."""
+    made = next((one for one in ours() if {*methods} <= one.methods.keys()), None)
+    if not made or not methods:
         return None
-    rows = []
+    found, rows = made.methods, []
     for method in methods:
         spent, tau = phase_times(found[method]), found[method]["tau"]
         whole = sum(spent.values())
@@ -128,9 +127,8 @@ def _gains(methods: Sequence[str]) -> dict[str, Any] | None:
         rows.append([label(method), f"{tau:.2f}", *(f"{time:.0f}" for time in times)])
     prompts = many(found[methods[0]]["prompts"], "prompt")
     guesses = " to ".join(sorted({f"{found[one]['drafts_per_cycle']:.0f}" for one in methods}))
-    name = (
-        f"Recorded: {prompts}, about {guesses} guesses a call, {made.machine}. Compare these alone."
-    )
+    about = f"Recorded, {made.machine}: {prompts}, about {guesses} guesses a call."
+    name = f"{about} Compare these rows only with each other."
     return {"rows": rows, "name": name}
 
 

@@ -204,7 +204,7 @@ class DeviceLane {
     this.state = "done";
     const { confirmed, changed, waits } = this.#offline;
     const { calls, seconds, pace: [count] } = this.shown;
-    const said = [`${many(calls, "round trip")}${waits ? "" : ` instead of ${count}`} for ${many(count, "token")}${waits ? " that the target checked" : "; the text is the target’s"}.`];
+    const said = [`${many(calls, "round trip")}${waits ? ` for ${many(count, "token")} that the target checked` : ` instead of ${count}; every word is the target’s`}.`];
     if (confirmed + changed) said.push(this.#healed);
     else if (!waits) said.push(`On the way: about ${this.#way.toFixed(1)} of ${seconds.toFixed(1)} s; the rest in the models.`);
     if (waits) said.push(`Written alone and never checked: ${many(waits, "more token")}. Run again, and restore the connection sooner.`);

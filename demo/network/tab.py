@@ -23,8 +23,8 @@ from moa_core.link.emulator import PRESETS
 
 ID, TITLE = "network", "Network"
 INTRO = (
-    "<p>The <b>drafter</b> runs in your browser, the larger <b>target</b> on the server. Cut off, "
-    "the drafter writes on alone; the target checks that text later.</p>"
+    "<p>The <b>drafter</b> in your browser guesses; the larger <b>target</b> on the server checks, "
+    "one round trip each time. Cut off, the drafter writes on alone, to be checked later.</p>"
 )
 TRIPS = (
     '<p class="conclusion"></p><p class="streams"></p><details class="trips" open>'

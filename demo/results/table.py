@@ -23,7 +23,7 @@ PLACES = {-1: "behind", 0: "level with", 1: "ahead of"}
 NOTES = {  # below each chart: how to read it
     "speed": (
         "Whole runs, the prompt’s call included. Dotted: plain decoding. After an arrow: with "
-        "n-gram lookup. A thin line: from the slowest pass to the fastest."
+        "n-gram lookup. A thin line: from the slowest pass to the fastest, of the longer bar."
     ),
     "tau": (
         "Tokens (words or parts of words) that one call of the model brings on average; alone, it "
@@ -231,7 +231,7 @@ def conclusion(recording: Recording) -> list[str]:
         f"{pays}{ahead}.",
         _ranked(drafting, mine, alone) if mine else "",
         _joined(drafting, order, alone),
-        "Every text is the target’s own." * same,
+        "Every text is the same as plain decoding’s." * same,
         DRAWN * bool(recording.results["settings"].get("temperature")),
         by_kind(recording, mine),
     ]

@@ -91,7 +91,7 @@ def test_what_was_typed_and_read_outlives_a_loss_at_ten_places(open_page):
                 with without_network(page):
                     page.wait_for_selector(".cut-state:has-text('cannot be reached')", timeout=5000)
                     is_kept()
-            page.wait_for_selector(".cut-state:has-text('Connected')")
+            page.wait_for_selector(".cut-state:has-text('checked later')")
 
 
 def test_a_server_that_ends_is_told_and_the_text_is_kept(bundle, window, tmp_path):

@@ -106,7 +106,7 @@ def test_run_is_pressed_once_though_the_server_takes_its_time(page):
     assert page.locator("#net-run").is_disabled()
     held.pop().continue_()
     page.unroute("**/device/ids")
-    wait_for_status(page, " for 64 tokens", "net-")
+    wait_for_status(page, " instead of 64; every word", "net-")
 
 
 def test_a_drafter_that_leaves_the_duel_ends_its_thread(page):
@@ -157,7 +157,7 @@ def test_what_a_drafter_saves_is_computed_for_a_round_trip_of_the_visitors(page)
 def test_a_cycle_that_the_end_cuts_short_counts_what_was_written_as_on_the_other_tabs(open_page):
     page = open_page("?tab=network&tokens=2&method=moa-n0&link=none", ready=READY)
     page.click("#net-run")
-    wait_for_status(page, "2 round trips instead of 2 for 2 tokens", "net-")
+    wait_for_status(page, "2 round trips instead of 2; every word", "net-")
     page.get_by_label("Round trip to the server").fill("100")
     said = page.text_content("#net-trips .whose")
     assert said == "Your run, without the time of a cut:"
@@ -203,7 +203,7 @@ def test_cut_while_text_streams_the_drafter_goes_on_and_the_text_heals(page):
     assert page.evaluate(STRUCK, "#net-view")
     said = status(page, "net-")
     assert (
-        " for 64 tokens; the text is the target’s. " in said
+        " instead of 64; every word is the target’s. " in said
         and "written alone, the target kept" in said
     )
     assert not count(page, ".offline")

@@ -66,7 +66,7 @@ export class Lane {
     const now = performance.now();
     if (lost) this.held ??= now;
     else if (this.held !== null) {
-      Object.assign(this, { began: this.began + now - this.held, held: null, without: " while connected" });
+      Object.assign(this, { began: this.began + now - this.held, held: null, without: " online" });
     }
   }
 

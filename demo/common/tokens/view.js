@@ -149,7 +149,7 @@ export class TokenView {
     } else if ("offline" in line) this.#alone(line);
     else if ("first" in line) {
       const token = this.#token("first", line.first, { position: line.at });
-      this.#close(add(el("span", "cycle newest"), token));
+      this.#close(add(el("span", "cycle"), token));
     } else if ("cycle" in line) this.#heal(line, this.#cycle(line));
     else if (line.dropped) this.#stretch?.remove();
   }
@@ -171,9 +171,8 @@ export class TokenView {
   // The best rejected branch is struck out where it was rejected: before the target's own token.
   #cycle(line) {
     const number = line.cycle + 1;
-    const box = el("span", "cycle newest");
+    const box = el("span", "cycle");
     box.dataset.cycle = String(line.cycle);
-    this.text.querySelector(".cycle.newest")?.classList.remove("newest");
     let position = line.at;
     const place = () => ({ cycle: number, position: (position += 1) });
     const [branch, after] = line.bonus && line.tree ? struck(line.tree) : [[], 0];

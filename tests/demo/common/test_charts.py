@@ -90,14 +90,16 @@ def test_learning_is_a_line_for_each_method_over_updates():
 
 
 def test_right_guesses_are_a_line_for_each_method_over_their_places():
-    rows = [{"method": "eagle2", "forced": [0.42, 0.1]}, {"method": "moa-n0", "forced": [0.4, 0.3]}]
+    shares = {"eagle2": [0.42, 0.1], "moa-n0": [0.4, 0.3]}
+    rows = [{"method": name, "tokens": 1100, "forced": of} for name, of in shares.items()]
     found = {"rows": rows, "command": "python <there>"}
     figure = ahead(found)
     assert [(list(one.x), list(one.y)) for one in figure.data] == [
         ([1, 2], [pytest.approx(42), 10]), ([1, 2], [40, 30]),
     ]  # fmt: skip
     told = texts.ahead(found)
-    assert "EAGLE-2 falls from 42 to 10 %; MoA N=0 falls from 40 to 30 %." in told
+    falls = "EAGLE-2 falls from 42 to 10 %; MoA N=0 falls from 40 to 30 %."
+    assert "over\n1,100 tokens: " in told and falls in told
     assert "python &lt;there&gt;" in told
 
 
@@ -109,8 +111,11 @@ def test_acceptance_in_percent_and_nothing_where_no_path_reached():
 
 def test_thin_lines_are_ranges_of_passes_and_stripes_mean_n_gram_lookup():
     one = recording(moa_n0=figures(2, 9, 1), **{"moa_n0+ngram": figures(3, 8, 1)})
-    (ends, speed, *key, said), (_, tau, *_) = (RESULTS[name](one).data for name in ("speed", "tau"))
-    assert speed.error_x.visible and not tau.error_x.visible
+    (ends, speed, *key, said), (tau, *_) = (RESULTS[name](one).data for name in ("speed", "tau"))
+    assert ends.error_x.visible and not speed.error_x.visible  # one in a row
+    assert not tau.error_x.visible
+    [own, *_] = RESULTS["speed"](recording(moa_n0=figures(2, 9, 1))).data
+    assert own.error_x.visible
     assert speed.y == ends.y == said.y == ("MoA N=0",) and speed.x == (9,)
     assert ends.base == (9,) and ends.x == (-1,) and ends.marker.pattern.shape == ("/",)
     assert said.text == (" 9 → 8",)

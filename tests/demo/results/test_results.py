@@ -94,7 +94,7 @@ def found_in(methods):
     ]
 
 
-SAME = "Every text is the target’s own."
+SAME = "Every text is the same as plain decoding’s."
 
 
 @pytest.mark.parametrize(
