@@ -84,7 +84,7 @@ export function mount({ element, props, watch }) {
     for (const one of lanes) one.called = one.rank === null ? "" : sharing(one.rank) ? "tie" : PLACES[one.rank];
     const which = race.repeats > 2 ? `the median of ${race.repeats} runs of each` : race.repeats > 1 ? "the slower of 2 runs of each" : "one run of each";
     const level = lanes.some(({ rank }) => sharing(rank)) ? " Too close to tell; more repeats may tell them apart." : "";
-    const whose = `${race.recorded ? "Recorded with" : "Run with"} the prompt “${race.prompt}”`;
+    const whose = `${race.recorded ? "Recorded, so this server may be faster or slower," : "Run"} with the prompt “${race.prompt}”`;
     note.textContent = `They took turns; ${which} is replayed in real time.${race.repeats > 1 && !race.recorded ? " Below its time, and as a line over its bar: from the fastest to the slowest." : ""}${level} Tokens per call: after the prompt’s. Other prompts gain more or less: see Benchmarks. ${whose}`;
     player.seek(Infinity);
     if (!calm.matches) watchFor();

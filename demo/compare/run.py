@@ -52,7 +52,7 @@ def recorded_time(
     if any(step.method not in known for step in steps):
         return ""
     seconds = sum(step.tokens / known[step.method]["tokens_per_second"] for step in steps)
-    return f", about {seconds:.0f} s at the recorded speeds"
+    return f", about {seconds:.0f} s at Benchmarks’ speeds"
 
 
 def compare(engine: Engine, comparison: Comparison, should_stop: Stop) -> Iterator[Progress]:

@@ -36,10 +36,10 @@ export function costs(stage) {
 /** How the run ended, and with what it was drafted. */
 export function remarks({ drafter, complete, earlier, mean }) {
   if (drafter.view.link && drafter.root.dataset.link !== "lost") return [];
-  const by = drafter.head?.by.replace(`${drafter.head.label}, `, "").replace(AUTO, "as many guesses as pay, so calls vary");
+  const by = drafter.head?.by.replace(`${drafter.head.label}, `, "").replace(AUTO, "as many guesses as save time, so calls vary");
   const easy = complete && repeated(drafter.view.written) > 0.25 && "The text repeats itself"; // its speed says little
   const before = earlier && complete && earlier !== drafter.calls && `${earlier} calls in the run before`;
-  return [easy, complete && mean, by, before, ENDINGS[drafter.ended?.end]].filter(Boolean);
+  return [easy, complete && mean, complete && mean ? "" : by, before, ENDINGS[drafter.ended?.end]].filter(Boolean);
 }
 
 /** In sentences: how many guesses were right, how far ahead, what that saved, what it cost, what a cut did,
@@ -119,10 +119,9 @@ function once(stage) {
   const { drafter, plain, complete } = stage;
   const [ours, theirs] = [drafter.pace[1], plain.pace[1]];
   if (!complete || !ours || !theirs || drafter.head.method === "vanilla") return [];
-  const over = ours / theirs;
+  const clear = apart(stage);
   if (busy(stage)) return [" Speed: this machine was too busy to tell.", inClass || drafter.view.link ? "" : " Press Measure speed."];
   const cut = drafter.view.link ? " while connected" : "";
-  const clear = over < 0.87 ? "slower, " : over > 1.15 ? "faster, " : "";
   return [` This run: ${clear}${rates(stage)}${cut}${clear ? "" : ", too close (within 15 %)"}.`];
 }
 
@@ -133,6 +132,12 @@ export function busy({ drafter, plain, measured }) {
   const [one, other] = [drafter, plain].map(({ points }) => points[0]?.[1]);
   const apart = !drafter.arrival && Math.abs(one - other) > 0.2 * Math.max(drafter.seconds, plain.seconds);
   return drafter.ms <= plain.ms || apart || drafter.unsteady || plain.unsteady;
+}
+
+// Whether two single runs differ clearly.
+function apart({ drafter, plain }) {
+  const over = drafter.pace[1] / plain.pace[1];
+  return over < 0.87 ? "slower, " : over > 1.15 ? "faster, " : "";
 }
 
 function rates({ drafter, plain }) {
@@ -165,7 +170,9 @@ function gain(stage) {
   if (busy(stage)) return `${brings}, but with its guesses takes longer than a plain one.`;
   if (own <= alone) return `${brings}.`;
   const [each, before] = [own, alone].map((ms) => ms.toFixed(0));
-  return `Fewer calls, but slower ones: after the prompt, ${each} ms for ${tau.toFixed(2)} tokens, so ${(own / tau).toFixed(0)} ms a token; without guesses, ${before}.`;
+  const begins = `Fewer calls, but slower ones: after the prompt, ${each} ms for ${tau.toFixed(2)} tokens`;
+  if (!stage.measured && !apart(stage)) return `${begins}; without guesses, ${before} ms for 1.`;
+  return `${begins}, so ${(own / tau).toFixed(0)} ms a token; without guesses, ${before}.`;
 }
 
 // Milliseconds of a call, over a whole run.

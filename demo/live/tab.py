@@ -69,7 +69,7 @@ def _mean(recorded: Recording | None) -> str:
         return ""
     found = one.methods.get(str(about.get("method")), {})
     gain, prompts = found.get("speedup"), many(found.get("prompts", 0), "prompt")
-    return f"Benchmarks: {gain:.2f} × plain on {prompts}" if gain else ""
+    return f"On {prompts}, see Benchmarks: {gain:.2f} ×" if gain else ""
 
 
 def _drafter(engine: Engine) -> tuple[dict[str, Any], gr.HTML]:

@@ -147,7 +147,7 @@ def test_a_recorded_race_is_whole_before_it_is_seen(page):
     assert not page.locator("#compare-details").count(), "nothing was compared yet"
     states = page.locator(".race .state").all_inner_texts()
     assert len(states) == 3 and not any(words.startswith("0 tokens") for words in states)
-    assert "Recorded with the prompt “Write a short email" in page.inner_text(".tracks + .note")
+    assert "slower, with the prompt “Write a short email" in page.inner_text(".tracks + .note")
     page.wait_for_selector(".race.before")  # the box has another one
     assert {"1st", "tie"} & {*page.locator(".race .place").all_inner_texts()}
     whole = [tokens for _, tokens in page.evaluate(BARS)]

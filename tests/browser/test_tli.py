@@ -1,7 +1,6 @@
 """The tab Layers (TLI), driven as a visitor would."""
 
-from demo.results.tab import FIRST, ours
-from demo.tli.tab import RECORDED
+from demo.tli.tab import records
 from tests.browser.conftest import every_look, keep_picture
 from tests.browser.driving import SEEN, can_be_read, chart, open_tab, wait_for_status
 
@@ -22,15 +21,14 @@ def test_the_drawing_follows_the_n_in_focus_beside_what_each_n_gains(page):
         page.get_by_label(f"N = {tli}", exact=True).check()
         page.wait_for_selector(f"#layers-drawing svg:has-text('What N = {tli} means')")
         assert borrowed.count() == always + tli
-    recorded = next(one for one in ours() if one.name == RECORDED)
+    recorded, sized = (one.methods for one in records())
     page.wait_for_selector("#layers-gains td")
     rows = page.locator("#layers-gains tr").all_inner_texts()
-    assert f"{recorded.methods['moa-n0']['tau']:.2f}" in rows[6] and "4.56" in rows[10]
+    assert f"{recorded['moa-n0']['tau']:.2f}" in rows[6] and "4.56" in rows[10]
     marked = page.locator("#layers-gains .chosen").all_inner_texts()
     assert marked[0].replace("\u00a0", " ") == "N = 1" and "4.56" in marked
     said = page.inner_text("#layers-about .conclusion").replace("\u00a0", " ")
     assert " × plain decoding’s speed with N = 0, " in said
-    sized = next(one for one in ours() if one.name == FIRST).methods
     bars, _ = chart(page, "layers-speed")
     names = {"moa-n0": "MoA N=0", "moa-n1": "MoA N=1", "moa-n3": "MoA N=3", "vanilla": "Plain"}
     assert bars["y"] == [*names.values()]

@@ -50,7 +50,7 @@ def test_what_cannot_be_compared_is_refused_before_anything_runs(loads, wrong, w
 
 def test_how_long_it_takes_is_told_at_recorded_speeds_as_far_as_they_are_known():
     found = recording(vanilla=figures(1, 10), moa_n0=figures(3, 20))
-    said = ", about {} s at the recorded speeds"
+    said = ", about {} s at Benchmarks’ speeds"
     both = (2 * 100 + 16) * (1 / 10 + 1 / 20)
     assert recorded_time(found, ["moa-n0", "vanilla"], 2, 100) == said.format(round(both))
     text = (100 + 16) / 20 + 100 / 10  # plain decoding runs once, for its text

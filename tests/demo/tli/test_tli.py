@@ -16,7 +16,7 @@ def test_the_link_to_a_comparison_says_how_long_it_takes(loads, monkeypatch):
     assert "prompt: 9 runs →" in link_html(engine) and "recorded" not in link_html(engine)
     quick = recording(vanilla=figures(1, 9), moa_n0=figures(3, 9), moa_n1=figures(3, 8))
     seconds = (3 * 96 + 16) * (2 / 9 + 1 / 8)
-    assert f"about {seconds:.0f} s at the recorded speeds" in link_html(engine, "", quick)
+    assert f"about {seconds:.0f} s at Benchmarks’ speeds" in link_html(engine, "", quick)
     monkeypatch.setattr(module, "bundle", lambda: Installed("fake", {}))
     assert link_html(Engine()) == ""
 
