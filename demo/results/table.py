@@ -23,7 +23,8 @@ PLACES = {-1: "behind", 0: "level with", 1: "ahead of"}
 NOTES = {  # below each chart: how to read it
     "speed": (
         "Whole runs, the prompt’s call included. Dotted: plain decoding. After an arrow: with "
-        "n-gram lookup. A thin line: from the slowest pass to the fastest, of the longer bar."
+        "n-gram lookup. A thin line: from the slowest pass to the fastest; in a striped row, with "
+        "lookup."
     ),
     "tau": (
         "Tokens (words or parts of words) that one call of the model brings on average; alone, it "

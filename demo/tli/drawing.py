@@ -8,9 +8,10 @@ LEFT, RIGHT, WIDE = 8, 240, 124  # columns of target and drafter
 MIDDLE = 166  # where LSA stands
 OWN, EMBED = 178, 226  # heights of the drafter's own part, and of the embeddings
 KEY = (
-    "Orange: parts of the target that the drafter uses, too. Dashed blue: its own. Layer "
-    "self-attention (LSA) sums up what all layers know of each token. “Its own layers” are "
-    "self-attention (SA), which reads the words, then cross-attention (CA), which reads LSA’s sums."
+    "Orange: parts of the target that the drafter runs, too, with the same weights. Dashed blue: "
+    "its own. Layer self-attention (LSA) sums up what all layers know of each token. “Its own "
+    "layers” are self-attention (SA), which reads the words, then cross-attention (CA), which "
+    "reads LSA’s sums."
 )
 
 

@@ -122,7 +122,7 @@ def gains_html(found: Recording, sized: Recording | None = None, chosen: int = 0
     theirs = _by_n(papers_means()).items()
     paper = {n: {"speedup": speedup, "tau": tau} for n, (speedup, tau) in theirs}
     pays = all(one["speedup"] < auto.get(n, one)["speedup"] for n, one in here.items())
-    each = f"Always {TREE.budget} guesses a cycle{', too many to pay' * pays}"
+    each = f"Always {TREE.budget} guesses a cycle{', more than pay' * pays}"
     elsewhere = f", {found.machine}" if sized and sized.machine != found.machine else ""
     groups = {
         f"Trees that size themselves{_amount(sized)}": _rows(auto) | _guessing(auto),
@@ -195,8 +195,7 @@ def advice_html(found: Recording | None = None, sized: Recording | None = None) 
         said = f"take {NTH.format(first)}: it is the fastest, {times[first]:.2f} {over}"
     elif len(level) < len(times):
         each = ", ".join(f"{times[n]:.2f} × with {NTH.format(n)}" for n in times)
-        how = "does not pay" if times[first] == max(times.values()) else "hardly pays"
-        pays = first == min(times) and f"borrowing {'more ' * bool(first)}layers {how}"
+        pays = first == min(times) and f"borrowing {'more ' * bool(first)}layers does not pay"
         whole = pays or f"{NTH.format(first)} is enough"
         each = each.replace("×", "× plain decoding’s speed", 1)
         alike = f"{listed([*map(NTH.format, level)])} are level: {level_rule(sized or found)}"
